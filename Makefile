@@ -1,0 +1,54 @@
+# Routebook. `make` alone prints what there is.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check fmt lint types unit peers interop differential fuzz bench golden clean
+
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## create .venv with the program routebook in it
+
+$(STAMP): pyproject.toml constraints.txt
+	@PYTHON="$(PYTHON)" sh scripts/install.sh "$(VENV)"
+	@touch $@
+
+run: install ## start a node on port 9876 (ARGS="--listen-port 9877" for options)
+	@echo "starting a node; Ctrl-C stops it"
+	@exec $(BIN)/routebook serve $(ARGS)
+
+test: check peers ## set everything up and run every test, real RocketMQ programs included
+	@echo "running all tests"
+	@$(BIN)/pytest -q tests/property tests/integration tests/interop
+
+check: lint types unit ## the fast inner loop: lint, types, unit tests
+
+lint: install
+	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/lint-imports > /dev/null && echo "lint: clean"
+
+types: install
+	@$(BIN)/mypy
+
+unit: install
+	@$(BIN)/pytest -q tests/unit
+
+fmt: install ## format the code
+	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
+
+peers: install ## fetch the real RocketMQ programs the tests use into .peers
+	@bash scripts/peers.sh
+
+differential: peers ## compare thousands of request sequences with the Java NameServer
+	@$(BIN)/python -m tests.differential $(ARGS)
+
+bench: peers ## measure against the Java NameServer, interleaved (benchmarks/README.md)
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+golden: peers ## record golden vectors anew and show what changed; never run by CI
+	@$(BIN)/python tests/interop/record_golden.py && git diff --stat tests/golden
+
+clean: ## remove what make created
+	rm -rf $(VENV) .peers .hypothesis .mypy_cache .ruff_cache .pytest_cache

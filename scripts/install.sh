@@ -1,0 +1,23 @@
+#!/bin/sh
+# Create the virtual environment with the exact versions of constraints.txt.
+set -eu
+venv=$1
+if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    echo "Routebook needs Python 3.11 or newer as '$PYTHON'; install it or run: make PYTHON=/path/to/python3.11 $*" >&2
+    exit 2
+fi
+if ! "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "installing python3-venv from Debian"
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv
+    else
+        echo "Python has no venv module; install it, on Debian: apt-get install python3-venv" >&2
+        exit 2
+    fi
+fi
+echo "creating $venv with the versions of constraints.txt"
+"$PYTHON" -m venv "$venv"
+"$venv/bin/pip" install -q --disable-pip-version-check -c constraints.txt -e '.[dev]' || {
+    echo "pip could not install the dependencies; check that this machine reaches a Python package index, then run make install again" >&2
+    exit 2
+}

@@ -1,0 +1,80 @@
+"""ProductionRoutes: cluster-test mode's look at the production NameServers.
+
+They are found as any RocketMQ client finds them: a fixed list, ``NAMESRV_ADDR``, or the HTTP
+address service under the unit name of the production environment. One is asked and kept while
+it answers.
+"""
+
+import asyncio
+import logging
+import os
+import time
+import urllib.request
+
+from routebook.client.connection import NameServerConnection
+from routebook.settings import TestClusterSettings
+from routebook.wire.codes import RequestCode, ResponseCode
+from routebook.wire.command import Command
+
+logger = logging.getLogger(__name__)
+
+REFRESH_S = 120.0
+HTTP_TIMEOUT_S = 3.0
+
+
+class ProductionRoutes:
+    def __init__(self, settings: TestClusterSettings) -> None:
+        self._settings = settings
+        self._addresses: list[str] = []
+        self._asked_at = -REFRESH_S
+        self._preferred = 0
+
+    async def find(self, request: Command) -> bytes | None:
+        """The route production has for the topic of ``request``, in the form it asks for."""
+        addresses = await self._find_addresses()
+        for turn in range(len(addresses)):
+            index = (self._preferred + turn) % len(addresses)
+            host, _, port = addresses[index].rpartition(":")
+            question = Command(
+                code=RequestCode.GET_ROUTEINFO_BY_TOPIC,
+                version=request.version,
+                ext_fields=request.ext_fields,
+            )
+            try:
+                async with NameServerConnection(host.strip("[]"), int(port)) as nameserver:
+                    answer = await nameserver.request(question)
+            except (OSError, TimeoutError, ValueError) as error:
+                logger.warning("production NameServer %s: %s", addresses[index], error)
+                continue
+            self._preferred = index
+            return answer.body if answer.code == ResponseCode.SUCCESS else None
+        return None
+
+    async def _find_addresses(self) -> list[str]:
+        fixed = self._settings.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
+        if fixed:
+            return _split(fixed)
+        if time.monotonic() - self._asked_at >= REFRESH_S:
+            self._asked_at = time.monotonic()
+            url = address_url(self._settings)
+            try:
+                text = await asyncio.to_thread(_fetch, url)
+            except (OSError, ValueError) as error:
+                logger.warning("production NameServers cannot be found at %s: %s", url, error)
+            else:
+                self._addresses = _split(text) or self._addresses
+        return self._addresses
+
+
+def address_url(settings: TestClusterSettings) -> str:
+    domain = settings.domain if ":" in settings.domain else f"{settings.domain}:8080"
+    return f"http://{domain}/rocketmq/{settings.subgroup}-{settings.product_env_name}?nofix=1"
+
+
+def _fetch(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=HTTP_TIMEOUT_S) as answer:
+        return str(answer.readline(64 * 1024).decode("ascii", "replace"))
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.strip().split(";") if part.strip()]

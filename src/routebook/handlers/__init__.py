@@ -1,0 +1,1 @@
+"""One function per request code: wire in, state called, wire out."""

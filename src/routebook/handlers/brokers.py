@@ -1,0 +1,219 @@
+"""What brokers ask: register, unregister, heartbeat, data version, member group."""
+
+from collections.abc import Generator
+from sys import intern
+
+from routebook.events import Event
+from routebook.handlers.routes import ORDER_NAMESPACE
+from routebook.handlers.services import Answer, Caller, Services
+from routebook.slices import Slices
+from routebook.state.model import QueueShape, Registration, StaticMapping, VersionStamp
+from routebook.state.routes import RegisterResult
+from routebook.wire import bodies
+from routebook.wire.codes import ResponseCode
+from routebook.wire.command import Command, Reply
+from routebook.wire.errors import BadRequest
+from routebook.wire.headers import BrokerIdentity, RegisterBrokerHeader, required
+from routebook.wire.registration import (
+    TOPICS_A_SLICE,
+    DataVersion,
+    MappingInfo,
+    RegistrationBody,
+    TopicConfig,
+    crc32,
+    decode_data_version,
+    decode_registration,
+)
+
+DEFAULT_HEARTBEAT_TIMEOUT_MS = 120_000
+
+
+def register_broker(request: Command, services: Services, caller: Caller) -> Answer:
+    header = RegisterBrokerHeader.of(request)
+    if header.body_crc32 and header.body_crc32 != crc32(request.body):
+        return Reply(ResponseCode.SYSTEM_ERROR, "crc32 not match", {})
+    # Equal header and body, to the byte, from the same broker: nothing needs decoding. The hash
+    # is 64 bits wide and keyed per process, so nobody can make two bodies collide on purpose.
+    fingerprint = hash((header, request.version, request.body, services.live))
+    broker = header.broker
+    renewed = services.routes.renew(
+        (broker.cluster, broker.addr), (fingerprint,), services.now_ms()
+    )
+    if renewed is not None:
+        return _registered(renewed, services)
+    return _register(request, header, fingerprint, services, caller)
+
+
+def _register(
+    request: Command,
+    header: RegisterBrokerHeader,
+    fingerprint: int,
+    services: Services,
+    caller: Caller,
+) -> Slices[Reply]:
+    body = yield from decode_registration(
+        request.body,
+        request.version,
+        compressed=header.compressed,
+        max_frame=services.max_frame,
+        max_topics=services.max_topics_per_broker,
+    )
+    topics = yield from _shapes(body.topics)
+    registration = _registration(header, body, topics, fingerprint, caller)
+    steps = services.routes.register(
+        registration,
+        now_ms=services.now_ms(),
+        delete_absent_topics=services.live.delete_topic_with_broker_registration,
+    )
+    result = yield from _recorded(steps, services)
+    if result.refused is not None and result.told:
+        return Reply(ResponseCode.SYSTEM_ERROR, result.refused, {})
+    return _registered(result, services)
+
+
+def _recorded(
+    steps: Generator[list[Event], None, RegisterResult], services: Services
+) -> Slices[RegisterResult]:
+    """Drive a registration, recording the events of each slice as soon as it is applied."""
+    while True:
+        try:
+            events = next(steps)
+        except StopIteration as done:
+            result: RegisterResult = done.value
+            services.record(result.events)
+            return result
+        services.record(events)
+        yield
+
+
+def _shapes(topics: dict[str, TopicConfig]) -> Slices[dict[str, QueueShape]]:
+    """Queue shapes by topic, each distinct shape and each name held once."""
+    shapes: dict[tuple[int, int, int, int], QueueShape] = {}
+    by_topic: dict[str, QueueShape] = {}
+    for index, (key, config) in enumerate(topics.items(), 1):
+        numbers = (
+            config.read_queue_nums,
+            config.write_queue_nums,
+            config.perm,
+            config.topic_sys_flag,
+        )
+        shape = shapes.get(numbers)
+        if shape is None:
+            shape = shapes[numbers] = QueueShape(*numbers)
+        by_topic[intern(config.topic_name or key)] = shape
+        if index % TOPICS_A_SLICE == 0:
+            yield
+    return by_topic
+
+
+def _registration(
+    header: RegisterBrokerHeader,
+    body: RegistrationBody,
+    topics: dict[str, QueueShape],
+    fingerprint: int,
+    caller: Caller,
+) -> Registration:
+    broker, version = header.broker, body.data_version
+    timeout_ms = header.heartbeat_timeout_ms
+    return Registration(
+        cluster=broker.cluster,
+        name=broker.name,
+        broker_id=broker.broker_id,
+        addr=broker.addr,
+        ha_addr=header.ha_server_addr,
+        heartbeat_timeout_ms=DEFAULT_HEARTBEAT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
+        acting_master=header.acting_master,
+        zone=header.zone,
+        state_version=version.state_version if version else 0,
+        stamp=_stamp(version),
+        topics=topics,
+        mappings=tuple(_mapping(info) for info in body.mappings),
+        filter_servers=None if body.filter_servers is None else tuple(body.filter_servers),
+        fingerprint=fingerprint,
+        link=caller.link,
+        peer=caller.peer,
+    )
+
+
+def _stamp(version: DataVersion | None) -> VersionStamp | None:
+    if version is None or version.timestamp is None:
+        return None
+    return VersionStamp(version.state_version, version.timestamp, version.counter)
+
+
+def _mapping(info: MappingInfo) -> StaticMapping:
+    if not info.topic or not info.bname:
+        raise BadRequest("a static topic mapping has no topic or no broker name")
+    return StaticMapping(
+        topic=info.topic,
+        bname=info.bname,
+        total_queues=info.total_queues,
+        epoch=info.epoch,
+        scope=info.scope,
+        dirty=info.dirty,
+        curr_id_map=tuple(sorted(info.curr_id_map.items())),
+    )
+
+
+def _registered(result: RegisterResult, services: Services) -> Reply:
+    ext_fields = {}
+    if result.ha_addr is not None:
+        ext_fields["haServerAddr"] = result.ha_addr
+    if result.master_addr is not None:
+        ext_fields["masterAddr"] = result.master_addr
+    body = b""
+    if services.live.return_order_topic_config_to_broker:
+        table = services.kv.find_table(ORDER_NAMESPACE)
+        if table is not None:
+            body = bodies.kv_table(table)
+    return Reply(ext_fields=ext_fields, body=body)
+
+
+def unregister_broker(request: Command, services: Services, caller: Caller) -> Reply:
+    broker = BrokerIdentity.of(request)
+    services.record(
+        services.routes.unregister(
+            broker.cluster, broker.name, broker.addr, link=caller.link, peer=caller.peer
+        )
+    )
+    return Reply()
+
+
+def broker_heartbeat(request: Command, services: Services, caller: Caller) -> Reply:
+    services.routes.heartbeat(
+        required(request, "clusterName"),
+        required(request, "brokerAddr"),
+        link=caller.link,
+        now_ms=services.now_ms(),
+    )
+    return Reply()
+
+
+def query_data_version(request: Command, services: Services, caller: Caller) -> Reply:
+    member = services.routes.heartbeat(
+        required(request, "clusterName"),
+        required(request, "brokerAddr"),
+        link=caller.link,
+        now_ms=services.now_ms(),
+    )
+    if request.is_oneway:
+        # Acting-master brokers use this as their heartbeat, once a second; nobody reads an answer.
+        return Reply()
+    if member is None or member.stamp is None:
+        return Reply(ext_fields={"changed": "true"})
+    asked = _stamp(decode_data_version(request.body))
+    stamp = member.stamp
+    return Reply(
+        ext_fields={"changed": "false" if asked == stamp else "true"},
+        body=bodies.data_version(DataVersion(stamp.counter, stamp.state_version, stamp.timestamp)),
+    )
+
+
+def get_member_group(request: Command, services: Services, caller: Caller) -> Reply:
+    name = required(request, "brokerName")
+    cluster = request.ext_fields.get("clusterName")
+    group = services.routes.find_group(cluster or "", name)
+    if group is None:
+        named = services.routes.groups_named(name)
+        group = named[0] if named else None
+    return Reply(body=bodies.member_group(group.addrs if group else {}, name, cluster))

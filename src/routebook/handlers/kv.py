@@ -1,0 +1,59 @@
+"""Key-value configuration (100, 101, 102, 219)."""
+
+from routebook.handlers.services import Answer, Caller, Services
+from routebook.state.kv import KvChange
+from routebook.wire import bodies
+from routebook.wire.codes import ResponseCode
+from routebook.wire.command import Command, Reply
+from routebook.wire.errors import BadRequest
+
+
+def put_kv(request: Command, services: Services, caller: Caller) -> Answer:
+    namespace, key = _item(request)
+    value = request.ext_fields.get("value")
+    if value is None:
+        raise BadRequest("value is missing")
+    return _commit(KvChange(namespace, key, value, caller.peer), services)
+
+
+def delete_kv(request: Command, services: Services, caller: Caller) -> Answer:
+    namespace, key = _item(request)
+    return _commit(KvChange(namespace, key, None, caller.peer), services)
+
+
+def _commit(change: KvChange, services: Services) -> Answer:
+    async def committed() -> Reply:
+        await services.commit_kv(change)
+        return Reply()
+
+    return committed()
+
+
+def get_kv(request: Command, services: Services, caller: Caller) -> Reply:
+    namespace, key = _item(request)
+    value = services.kv.find(namespace, key)
+    if value is None:
+        return Reply(
+            ResponseCode.QUERY_NOT_FOUND,
+            f"No config item, Namespace: {namespace} Key: {key}",
+            {},
+        )
+    return Reply(ext_fields={"value": value})
+
+
+def get_kv_list(request: Command, services: Services, caller: Caller) -> Reply:
+    namespace = request.ext_fields.get("namespace")
+    table = None if namespace is None else services.kv.find_table(namespace)
+    if table is None:
+        return Reply(
+            ResponseCode.QUERY_NOT_FOUND,
+            f"No config item, Namespace: {'null' if namespace is None else namespace}",
+        )
+    return Reply(body=bodies.kv_table(table))
+
+
+def _item(request: Command) -> tuple[str, str]:
+    namespace, key = request.ext_fields.get("namespace"), request.ext_fields.get("key")
+    if namespace is None or key is None:
+        raise BadRequest("namespace or key is null")
+    return namespace, key

@@ -1,0 +1,82 @@
+"""Route queries (105): the request clients send most."""
+
+from routebook.handlers.services import Answer, Caller, Services
+from routebook.state.model import MASTER, Group
+from routebook.wire.codes import ResponseCode, Version
+from routebook.wire.command import Command, Reply
+from routebook.wire.headers import boolean
+
+ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
+_NOT_FOUND = (
+    "No topic route info in name server for the topic: %s\n"
+    "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+)
+
+
+def get_route(request: Command, services: Services, caller: Caller) -> Answer:
+    ext_fields, live = request.ext_fields, services.live
+    topic = ext_fields.get("topic") or ""
+    if services.find_in_production is not None:
+        return _get_test_cluster_route(request, services, topic)
+    if live.need_wait_for_service and not _ready(services):
+        return Reply(ResponseCode.SYSTEM_ERROR, "name server not ready")
+    standard = wants_standard(request)
+    zone = _zone(ext_fields)
+    order_conf = services.kv.find(ORDER_NAMESPACE, topic) if live.order_message_enable else None
+    if zone is None and order_conf is None:
+        body = services.renderer.body(topic, standard=standard, live=live)
+    else:
+        body = _special_body(services, topic, zone, order_conf, standard=standard)
+    return not_found(topic) if body is None else Reply(body=body)
+
+
+def wants_standard(request: Command) -> bool:
+    return request.version >= Version.V4_9_4 or bool(boolean(request, "acceptStandardJsonOnly"))
+
+
+def not_found(topic: str) -> Reply:
+    return Reply(ResponseCode.TOPIC_NOT_EXIST, _NOT_FOUND % (topic or "null"))
+
+
+def _ready(services: Services) -> bool:
+    waited_ms = services.now_ms() - services.started_ms
+    return waited_ms >= services.live.wait_seconds_for_service * 1000
+
+
+def _zone(ext_fields: dict[str, str | None]) -> str | None:
+    """The zone to filter by, or None."""
+    if (ext_fields.get("__ZONE_MODE") or "").lower() != "true":
+        return None
+    zone = (ext_fields.get("__ZONE_NAME") or "").strip()
+    return zone or None
+
+
+def _special_body(
+    services: Services, topic: str, zone: str | None, order_conf: str | None, *, standard: bool
+) -> bytes | None:
+    queues = services.routes.topics.queues(topic)
+    if not queues:
+        return None
+    return services.renderer.render(
+        topic,
+        {g: s for g, s in queues.items() if zone is None or _in_zone(g, zone)},
+        standard=standard,
+        live=services.live,
+        order_conf=order_conf,
+    )
+
+
+def _in_zone(group: Group, zone: str) -> bool:
+    # A group without a master is kept for everybody, also while a slave stands in for it:
+    # better another zone than no route (reference: ZoneRouteRPCHook, which forgets the latter).
+    return MASTER not in group.members or (group.zone or "").lower() == zone.lower()
+
+
+async def _get_test_cluster_route(request: Command, services: Services, topic: str) -> Reply:
+    """Cluster-test mode: what is unknown here is asked of production."""
+    assert services.find_in_production is not None
+    order_conf = services.kv.find(ORDER_NAMESPACE, topic)
+    body = _special_body(services, topic, None, order_conf, standard=wants_standard(request))
+    if body is not None:
+        return Reply(body=body)
+    return await services.find_in_production(request)

@@ -1,0 +1,45 @@
+"""What handlers work with."""
+
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from dataclasses import dataclass
+
+from routebook.events import Event
+from routebook.handlers.rendering import RouteRenderer
+from routebook.settings import LiveSettings
+from routebook.state.kv import KvChange, KvStore
+from routebook.state.model import Link
+from routebook.state.routes import RouteTable
+from routebook.wire.command import Command, Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The connection a request came over."""
+
+    link: Link
+    peer: str
+
+
+@dataclass(slots=True)
+class Services:
+    """The parts of a node, joined by ``app``. ``live`` is replaced whole when it changes."""
+
+    routes: RouteTable
+    kv: KvStore
+    renderer: RouteRenderer
+    live: LiveSettings
+    record: Callable[[Iterable[Event]], None]
+    now_ms: Callable[[], int]
+    started_ms: int
+    max_frame: int
+    max_topics_per_broker: int
+    commit_kv: Callable[[KvChange], Awaitable[None]]
+    config_text: Callable[[], str]
+    update_config: Callable[[str, Caller], Awaitable[None]]
+    find_in_production: Callable[[Command], Awaitable[Reply]] | None = None
+
+
+Answer = Reply | Awaitable[Reply] | Generator[None, None, Reply]
+"""At once, after the disk or another server was asked, or in slices."""
+
+Handler = Callable[[Command, Services, Caller], Answer]

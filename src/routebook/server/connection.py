@@ -1,0 +1,322 @@
+"""One connection: bytes in, frames to dispatch, answers out. It decides nothing else.
+
+Requests of one connection are carried out in the order they came. A registration that takes
+several slices keeps the next request waiting; an answer that waits for the disk does not.
+Reading stops while the peer does not read its answers.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, cast
+
+from routebook.events import Cause
+from routebook.handlers.dispatch import dispatch
+from routebook.handlers.services import Caller, Services
+from routebook.server.tls import CLIENT_HELLO, TlsSession
+from routebook.slices import Slices
+from routebook.wire import proxy
+from routebook.wire.codec import decode_command, encode_reply
+from routebook.wire.codes import ResponseCode, Version
+from routebook.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, Reply
+from routebook.wire.errors import WireError
+from routebook.wire.frame import FrameDecoder
+
+if TYPE_CHECKING:
+    from routebook.server.service import Service
+
+logger = logging.getLogger(__name__)
+
+FLUSH_BYTES = 128 * 1024
+MAX_PENDING = 64  # answers of one connection that may wait for the disk or another server
+SLICE_S = 0.002  # longer than this no request keeps the others waiting
+GO_AWAY = Reply(ResponseCode.GO_AWAY, "please go away")
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, service: "Service", services: Services) -> None:
+        self._service = service
+        self._services = services
+        self._loop = service.loop
+        self._decoder = FrameDecoder(services.max_frame)
+        self._receive: Callable[[bytes], None] = self._greet
+        self._greeting = b""
+        self._tls: TlsSession | None = None
+        self._slices: Slices[Reply] | None = None
+        self._pending: set[asyncio.Task[None]] = set()
+        self._paused = False  # the peer does not read
+        self._held = False  # the input budget is used up
+        self._reading = True
+        self._closing = False
+        self.close_cause = Cause.CONNECTION_CLOSED
+        self.active_at = self._loop.time()
+        self.partial_since: float | None = None
+        self.closing_since: float | None = None
+
+    # -- asyncio calls these
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peername = transport.get_extra_info("peername") or ("unknown", 0)
+        self.caller = Caller(self._service.next_link(), _peer_text(peername[0], peername[1]))
+        self._expects_proxy = self._service.trusts_proxy(peername[0])
+        self._service.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.active_at = self._loop.time()
+        if not self._closing:
+            self._receive(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closing = True
+        if self._slices is not None:
+            self._slices.close()
+            self._slices = None
+        self._service.closed(self)
+        self._receive = _ignore  # the bound method would keep this object in a reference cycle
+
+    def pause_writing(self) -> None:
+        self._paused = True
+        self._update_reading()
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self.active_at = self._loop.time()
+        self._update_reading()
+        self._proceed()
+
+    # -- the first bytes: a PROXY header, TLS, or neither
+
+    def _greet(self, data: bytes) -> None:
+        self._greeting += data
+        if self._expects_proxy and not self._take_proxy_header():
+            return
+        if not self._greeting:
+            return
+        data, self._greeting = self._greeting, b""
+        settings = self._service.tls_settings
+        if data[0] == CLIENT_HELLO and settings.mode != "disabled":
+            context = self._service.tls_context
+            if context is None:
+                self.offend("TLS is not set up here (tls.server.certPath, tls.server.keyPath)")
+                return
+            self._tls = TlsSession(context)
+            self._receive = self._decrypt
+        elif settings.mode == "enforcing":
+            self.offend("plain text where TLS is enforced")
+            return
+        else:
+            self._receive = self._frames
+        self._receive(data)
+
+    def _take_proxy_header(self) -> bool:
+        """Whether the PROXY header, if any, is behind us."""
+        try:
+            claim = proxy.parse(self._greeting)
+        except WireError as error:
+            self.offend(str(error))
+            return False
+        if claim is None:
+            return False
+        self._greeting = self._greeting[claim.length :]
+        self._expects_proxy = False
+        if claim.source is not None:
+            self.caller = Caller(self.caller.link, _peer_text(*claim.source))
+        return True
+
+    def _decrypt(self, data: bytes) -> None:
+        assert self._tls is not None
+        try:
+            plain = self._tls.decrypt(data)
+        except ssl.SSLError as error:
+            self._transport.write(self._tls.take())
+            self.offend(f"TLS failed: {error.reason or error}")
+            return
+        if handshake := self._tls.take():
+            self._transport.write(handshake)
+        if plain:
+            self._frames(plain)
+        if self._tls.closed and not self._closing:
+            self.close()
+
+    # -- frames
+
+    def _frames(self, data: bytes) -> None:
+        self._decoder.feed(data)
+        self._proceed()
+
+    def _proceed(self) -> None:
+        """Carry out what is buffered until it runs out or something has to be waited for."""
+        out: list[bytes] = []
+        size = 0
+        next_frame = self._decoder.next_frame
+        services, caller = self._services, self.caller
+        try:
+            while not (self._slices or self._paused or self._closing):
+                if len(self._pending) >= MAX_PENDING:
+                    break
+                frame = next_frame()
+                if frame is None:
+                    break
+                request = decode_command(frame)
+                if request.flag & FLAG_RESPONSE:
+                    continue  # we asked nothing, so this answers nothing
+                if self._service.draining and self._told_to_go_away(request, out):
+                    continue
+                answer = dispatch(request, services, caller)
+                if type(answer) is Reply:
+                    if not request.flag & FLAG_ONEWAY:
+                        encoded = encode_reply(request, self._service.within_limit(answer))
+                        out.append(encoded)
+                        size += len(encoded)
+                        if size > FLUSH_BYTES:
+                            self._write(out)
+                            out, size = [], 0
+                elif isinstance(answer, Generator):
+                    self._write(out)
+                    out, size = [], 0
+                    self._slices = answer
+                    self._step(request)
+                else:
+                    self._wait_for(cast(Awaitable[Reply], answer), request)
+        except WireError as error:
+            self._write(out)
+            self.offend(str(error))
+            return
+        if out:
+            self._write(out)
+        if not self._closing:
+            self._note_partial()
+            self._update_reading()
+
+    def _told_to_go_away(self, request: Command, out: list[bytes]) -> bool:
+        if not self._service.go_away or request.version <= Version.V5_3_1:
+            return False
+        if not request.flag & FLAG_ONEWAY:
+            out.append(encode_reply(request, GO_AWAY))
+        return True
+
+    def _note_partial(self) -> None:
+        buffered = self._decoder.buffered
+        if buffered == 0:
+            if self.partial_since is not None:
+                self.partial_since = None
+                self._service.budget.forget(self)
+        else:
+            if self.partial_since is None:
+                self.partial_since = self._loop.time()
+            self._service.budget.charge(self, buffered)
+
+    def _step(self, request: Command) -> None:
+        """Work on a sliced answer for a moment, then let others have a turn."""
+        slices = self._slices
+        if slices is None:
+            return  # the connection is gone
+        until = self._loop.time() + SLICE_S
+        try:
+            while True:
+                next(slices)
+                if self._loop.time() > until:
+                    self._update_reading()
+                    self._loop.call_soon(self._continue, request)
+                    return
+        except StopIteration as done:
+            self._slices = None
+            self._answer(request, done.value)
+
+    def _continue(self, request: Command) -> None:
+        self._step(request)
+        if self._slices is None and not self._closing:
+            self._update_reading()
+            self._proceed()
+
+    def _wait_for(self, answer: Awaitable[Reply], request: Command) -> None:
+        async def answered() -> None:
+            self._answer(request, await answer)
+
+        task = self._loop.create_task(answered())
+        self._pending.add(task)
+        task.add_done_callback(self._answered)
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._pending.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("answer to %s failed", self.caller.peer, exc_info=error)
+        if not self._closing:
+            self._proceed()
+
+    def _answer(self, request: Command, reply: Reply) -> None:
+        if not request.is_oneway and not self._transport.is_closing():
+            self._write([encode_reply(request, self._service.within_limit(reply))])
+
+    def _write(self, parts: list[bytes]) -> None:
+        if not parts:
+            return
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        if self._tls is not None:
+            self._tls.encrypt(data)
+            data = self._tls.take()
+        self._transport.write(data)
+
+    # -- when to read
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is still being worked on."""
+        return self._slices is not None or bool(self._pending)
+
+    def hold(self) -> None:
+        self._held = True
+        self._update_reading()
+
+    def release(self) -> None:
+        self._held = False
+        if self.partial_since is not None:
+            self.partial_since = self._loop.time()  # the wait was ours, not the sender's
+        self._update_reading()
+
+    @property
+    def held(self) -> bool:
+        return self._held
+
+    def _update_reading(self) -> None:
+        wanted = not (
+            self._paused or self._held or self._slices or len(self._pending) >= MAX_PENDING
+        )
+        if wanted == self._reading or self._transport.is_closing():
+            return
+        self._reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    # -- closing
+
+    def offend(self, reason: str) -> None:
+        """Log what the peer did, once, and close its connection."""
+        logger.warning("closing connection of %s: %s", self.caller.peer, reason)
+        self.close()
+
+    def close(self, cause: Cause | None = None) -> None:
+        """Send what is written and close."""
+        if cause is not None:
+            self.close_cause = cause
+        self._closing = True
+        self.closing_since = self._loop.time()
+        self._transport.close()
+
+    def abort(self, cause: Cause | None = None) -> None:
+        if cause is not None:
+            self.close_cause = cause
+        self._closing = True
+        self._transport.abort()
+
+
+def _ignore(data: bytes) -> None:
+    """Bytes of a connection that is gone."""
+
+
+def _peer_text(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

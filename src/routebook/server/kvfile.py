@@ -1,0 +1,129 @@
+"""The key-value file: RocketMQ's own ``kvConfig.json``.
+
+One line, ``{"configTable":{"NAMESPACE":{"key":"value"}}}``. A change is written to a temporary
+file, forced to disk and renamed over the old one before it is applied and acknowledged; changes
+that arrive while a write is under way share the next one.
+"""
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from routebook.events import Event
+from routebook.server.durable import replace_file
+from routebook.settings import SettingsError
+from routebook.state.errors import NotDurable
+from routebook.state.kv import KvChange, KvStore, Tables
+from routebook.wire import fastjson
+from routebook.wire.errors import DialectError
+from routebook.wire.header_json import as_text
+
+logger = logging.getLogger(__name__)
+
+
+def load(path: Path) -> Tables:
+    """The pairs in the file, none when there is no file; raises SettingsError."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    if not text.strip():
+        return {}
+    try:
+        text.decode()
+        document = fastjson.loads(text)
+    except (DialectError, UnicodeDecodeError) as error:
+        line = _line_of_damage(text)
+        raise SettingsError(
+            f"{path} line {line} is damaged ({error}); repair it or move it away,"
+            " it was not changed"
+        ) from error
+    tables = document.get("configTable", {}) if isinstance(document, dict) else None
+    if not isinstance(tables, dict) or not all(
+        table is None or isinstance(table, dict) for table in tables.values()
+    ):
+        raise SettingsError(
+            f"{path} line 1 is damaged (no configTable of tables); repair it or move it away,"
+            " it was not changed"
+        )
+    return {
+        namespace: {k: as_text(v) for k, v in (table or {}).items() if v is not None}
+        for namespace, table in tables.items()
+    }
+
+
+def _line_of_damage(text: bytes) -> int:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.lineno
+    except UnicodeDecodeError as error:
+        return text.count(b"\n", 0, error.start) + 1
+    return 1
+
+
+def encode(tables: Tables) -> bytes:
+    entries = [
+        fastjson.quoted(namespace) + b":" + fastjson.quoted_map(table)
+        for namespace, table in tables.items()
+    ]
+    return b'{"configTable":{' + b",".join(entries) + b"}}"
+
+
+class KvFile:
+    def __init__(
+        self, path: Path, store: KvStore, record: Callable[[Iterable[Event]], None]
+    ) -> None:
+        self._path = Path(os.path.realpath(path))
+        self._store = store
+        self._record = record
+        self._waiting: list[tuple[KvChange, asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    async def commit(self, change: KvChange) -> None:
+        """Make ``change`` durable, then visible; raises StateError when it cannot be."""
+        effective = self._store.check(change)
+        if not effective and self._writer is None:
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((change, done))
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write())
+        await done
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                changes = [change for change, _ in batch]
+                text = encode(self._store.preview(changes))
+                try:
+                    await asyncio.to_thread(replace_file, self._path, text)
+                except OSError as error:
+                    logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400
+                    for _, done in batch:
+                        if not done.done():
+                            done.set_exception(NotDurable(str(self._path), str(error.strerror)))
+                    continue
+                self._record(self._store.apply(changes))
+                for _, done in batch:
+                    if not done.done():
+                        done.set_result(None)
+        finally:
+            self._writer = None
+
+    async def flush(self) -> None:
+        """Wait for writes under way."""
+        if self._writer is not None:
+            await asyncio.wait([self._writer])
+
+    def log_all(self) -> None:
+        """All pairs, one line each, as RocketMQ prints them."""
+        for namespace, table in self._store.tables.items():
+            for key, value in table.items():
+                logger.info("configTable NS: %s Key: %s Value: %s", namespace, key, value)

@@ -1,0 +1,22 @@
+"""Long work cut into slices.
+
+A function that could hold the event loop for long is written as a generator: it yields
+whenever others may have a turn and returns its result. The server takes one slice at a
+time; whoever has time to wait calls ``finished``.
+"""
+
+from collections.abc import Generator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+Slices = Generator[None, None, T]
+
+
+def finished(slices: Slices[T]) -> T:
+    """Run all slices at once and return their result."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]

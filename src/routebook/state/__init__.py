@@ -1,0 +1,1 @@
+"""What a node knows. Synchronous, owned by one caller, told the time."""

@@ -1,0 +1,96 @@
+"""KvStore: namespaced strings.
+
+A namespace appears with its first key and stays when its last key goes. Changes are previewed,
+written to disk by whoever owns the file, and only then applied, so what a reader sees is durable.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from routebook.events import Cause, Event, KvChanged
+from routebook.state.errors import TableFull
+from routebook.state.revision import Revision
+
+Tables = dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class KvChange:
+    """Put ``value`` under the key, or delete the key when it is None."""
+
+    namespace: str
+    key: str
+    value: str | None
+    peer: str = ""
+
+
+class KvStore:
+    def __init__(self, revision: Revision, max_bytes: int, tables: Tables | None = None) -> None:
+        self._revision = revision
+        self._max_bytes = max_bytes
+        self._tables: Tables = {} if tables is None else tables
+        self._size = sum(
+            len(key) + len(value) for table in self._tables.values() for key, value in table.items()
+        )
+
+    @property
+    def tables(self) -> Mapping[str, Mapping[str, str]]:
+        return self._tables
+
+    def find(self, namespace: str, key: str) -> str | None:
+        return self._tables.get(namespace, {}).get(key)
+
+    def find_table(self, namespace: str) -> Mapping[str, str] | None:
+        return self._tables.get(namespace)
+
+    def check(self, change: KvChange) -> bool:
+        """Whether ``change`` changes anything; raises TableFull when it would not fit."""
+        if change.value is None:
+            return self.find(change.namespace, change.key) is not None
+        before = self.find(change.namespace, change.key)
+        growth = len(change.value) - len(before or "") + (len(change.key) if before is None else 0)
+        if growth > 0 and self._size + growth > self._max_bytes:
+            raise TableFull("key-value pairs", self._max_bytes, "maxKvBytes")
+        return before != change.value
+
+    def preview(self, changes: Iterable[KvChange]) -> Tables:
+        """The tables as they would be after ``changes``, sharing what is untouched."""
+        tables = dict(self._tables)
+        copied: set[str] = set()
+        for change in changes:
+            if change.value is None and change.namespace not in tables:
+                continue
+            if change.namespace not in copied:
+                tables[change.namespace] = dict(tables.get(change.namespace, {}))
+                copied.add(change.namespace)
+            if change.value is None:
+                tables[change.namespace].pop(change.key, None)
+            else:
+                tables[change.namespace][change.key] = change.value
+        return tables
+
+    def apply(self, changes: Iterable[KvChange]) -> list[Event]:
+        events: list[Event] = []
+        for change in changes:
+            before = self.find(change.namespace, change.key)
+            if before == change.value:
+                continue
+            table = self._tables.setdefault(change.namespace, {})
+            if change.value is None:
+                self._size -= len(change.key) + len(table.pop(change.key))
+            else:
+                self._size += len(change.value) - len(before or "")
+                self._size += len(change.key) if before is None else 0
+                table[change.key] = change.value
+            events.append(
+                KvChanged(
+                    revision=self._revision.next(),
+                    cause=Cause.ADMIN,
+                    peer=change.peer,
+                    namespace=change.namespace,
+                    key=change.key,
+                    before=before,
+                    after=change.value,
+                )
+            )
+        return events

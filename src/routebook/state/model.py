@@ -1,0 +1,123 @@
+"""Brokers, queues and mappings as the route table holds them."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+PERM_WRITE = 2
+PERM_READ_WRITE = 6
+FLAG_UNIT = 1
+FLAG_UNIT_SUB = 2
+MASTER = 0
+
+Link = int  # names one connection for as long as the node lives
+
+
+class QueueShape(NamedTuple):
+    """Queues of one topic on one broker group; shared by all topics of the same shape."""
+
+    read_queues: int
+    write_queues: int
+    perm: int
+    sys_flag: int
+
+    @property
+    def writable(self) -> bool:
+        return bool(self.perm & PERM_WRITE)
+
+    def without_write(self) -> "QueueShape":
+        return self._replace(perm=self.perm & ~PERM_WRITE)
+
+
+class VersionStamp(NamedTuple):
+    """A broker's claim about its topic table; equal stamps mean "nothing new", never proof."""
+
+    state_version: int
+    timestamp: int
+    counter: int
+
+
+@dataclass(frozen=True, slots=True)
+class StaticMapping:
+    """Which logical queues of a static topic one broker holds."""
+
+    topic: str
+    bname: str
+    total_queues: int
+    epoch: int
+    scope: str | None
+    dirty: bool
+    curr_id_map: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One REGISTER_BROKER, decoded.
+
+    ``filter_servers`` None leaves what is known. ``fingerprint`` None: never treat a
+    later registration as a repeat of this one.
+    """
+
+    cluster: str
+    name: str
+    broker_id: int
+    addr: str
+    ha_addr: str | None
+    heartbeat_timeout_ms: int
+    acting_master: bool | None
+    zone: str | None
+    state_version: int
+    stamp: VersionStamp | None
+    topics: dict[str, QueueShape]
+    mappings: tuple[StaticMapping, ...]
+    filter_servers: tuple[str, ...] | None
+    fingerprint: int | None
+    link: Link
+    peer: str
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One broker process of a group, alive until its deadline."""
+
+    group: "Group"
+    broker_id: int
+    addr: str
+    ha_addr: str | None
+    heartbeat_timeout_ms: int
+    generation: int
+    link: Link
+    other_link: Link | None = None  # an open connection it was heard on after it registered
+    state_version: int = 0
+    stamp: VersionStamp | None = None
+    filter_servers: tuple[str, ...] = ()
+    heard_at_ms: int = 0
+    repeat_key: tuple[object, ...] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Broker processes that share a name: a master and its slaves.
+
+    ``registered`` is what members last said of each topic; the queues clients are told are in
+    the table and may differ, by an administrator's hand or for an acting master.
+    ``rendered`` belongs to whoever renders groups; it is emptied whenever the group changes.
+    """
+
+    cluster: str
+    name: str
+    acting_master: bool = False
+    zone: str | None = None
+    members: dict[int, Member] = field(default_factory=dict)
+    registered: dict[str, QueueShape] = field(default_factory=dict)
+    mapped_topics: set[str] = field(default_factory=set)
+    touched: int = 0  # raised when topics change other than by a member's own registration
+    rendered: Any = None
+    rendered_queues: dict[tuple[QueueShape, bool], bytes] = field(default_factory=dict)
+
+    @property
+    def addrs(self) -> dict[int, str]:
+        return {broker_id: member.addr for broker_id, member in sorted(self.members.items())}
+
+    @property
+    def lowest(self) -> Member:
+        return self.members[min(self.members)]

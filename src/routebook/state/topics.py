@@ -1,0 +1,141 @@
+"""TopicTable: which groups hold which topic, with which queues.
+
+Two views of the same facts are kept in step: topic -> group -> queues for look-ups, and each
+group's own ``registered`` table for everything that concerns one broker.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from routebook.events import QueueChange
+from routebook.state.model import PERM_WRITE, Group, QueueShape, StaticMapping
+
+
+class TopicTable:
+    def __init__(self) -> None:
+        self._queues: dict[str, dict[Group, QueueShape]] = {}
+        self._mappings: dict[str, dict[str, tuple[StaticMapping, Group]]] = {}
+        self.entries = 0  # (topic, group) pairs held
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._queues
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._queues)
+
+    def queues(self, topic: str) -> Mapping[Group, QueueShape]:
+        """Queues of ``topic`` by group; empty when nobody holds it."""
+        return self._queues.get(topic, {})
+
+    def mappings(self, topic: str) -> list[StaticMapping]:
+        return [mapping for mapping, _ in self._mappings.get(topic, {}).values()]
+
+    def write(
+        self,
+        group: Group,
+        topics: Iterable[tuple[str, QueueShape]],
+        *,
+        rewrite: bool,
+        read_only: bool,
+    ) -> list[QueueChange]:
+        """Take over what a member says of ``topics`` and return what changed for clients.
+
+        A topic whose registered shape is as before keeps its present queues, unless ``rewrite``:
+        permissions an administrator changed survive a registration that says nothing new.
+        """
+        queues, registered = self._queues, group.registered
+        changes: list[QueueChange] = []
+        read_only_shapes: dict[QueueShape, QueueShape] = {}
+        for topic, shape in topics:
+            before = None
+            if topic in registered:
+                if not rewrite and registered[topic] == shape:
+                    continue
+                before = queues[topic][group]
+            after = shape
+            if read_only and shape.writable:
+                after = read_only_shapes.setdefault(shape, shape.without_write())
+            registered[topic] = shape
+            if before is None:
+                self.entries += 1
+                holders = queues.get(topic)
+                if holders is None:
+                    queues[topic] = {group: after}
+                else:
+                    holders[group] = after
+                changes.append(QueueChange(topic, None, after))
+            elif before != after:
+                queues[topic][group] = after
+                changes.append(QueueChange(topic, before, after))
+        return changes
+
+    def set_permission(self, group: Group, *, writable: bool) -> list[QueueChange]:
+        """Give or take the write bit of what clients are told, all topics of the group."""
+        changes: list[QueueChange] = []
+        made: dict[QueueShape, QueueShape] = {}
+        for topic in group.registered:
+            holders = self._queues[topic]
+            before = holders[group]
+            after = made.get(before)
+            if after is None:
+                perm = before.perm | PERM_WRITE if writable else before.perm & ~PERM_WRITE
+                after = made[before] = before._replace(perm=perm)
+            if after != before:
+                holders[group] = after
+                changes.append(QueueChange(topic, before, after))
+        return changes
+
+    def overwrite(self, group: Group, topic: str, shape: QueueShape) -> list[QueueChange]:
+        """Set what clients are told of one topic; a new topic counts as registered so."""
+        if topic not in group.registered:
+            return self.write(group, [(topic, shape)], rewrite=True, read_only=False)
+        before = self._queues[topic][group]
+        if before == shape:
+            return []
+        self._queues[topic][group] = shape
+        return [QueueChange(topic, before, shape)]
+
+    def drop(self, group: Group, topics: Iterable[str]) -> list[QueueChange]:
+        """Forget ``topics`` of the group, mappings included."""
+        changes = []
+        for topic in list(topics):
+            if topic in group.registered:
+                changes.append(QueueChange(topic, self._queues[topic][group], None))
+                self._drop_one(group, topic)
+        return changes
+
+    def drop_all(self, group: Group) -> int:
+        """Forget everything of the group and return how many topics it had."""
+        lost = len(group.registered)
+        for topic in list(group.registered):
+            self._drop_one(group, topic)
+        self.drop_mappings(group, list(group.mapped_topics))
+        return lost
+
+    def _drop_one(self, group: Group, topic: str) -> None:
+        del group.registered[topic]
+        holders = self._queues[topic]
+        del holders[group]
+        if not holders:
+            del self._queues[topic]
+        self.entries -= 1
+        if topic in group.mapped_topics:
+            self.drop_mappings(group, [topic])
+
+    def set_mapping(self, group: Group, mapping: StaticMapping) -> bool:
+        """Whether anything changed."""
+        by_name = self._mappings.setdefault(mapping.topic, {})
+        before = by_name.get(mapping.bname)
+        if before is not None and before == (mapping, group):
+            return False
+        by_name[mapping.bname] = (mapping, group)
+        group.mapped_topics.add(mapping.topic)
+        return True
+
+    def drop_mappings(self, group: Group, topics: Iterable[str]) -> None:
+        for topic in topics:
+            by_name = self._mappings.get(topic, {})
+            for bname in [name for name, (_, owner) in by_name.items() if owner is group]:
+                del by_name[bname]
+            if not by_name:
+                self._mappings.pop(topic, None)
+            group.mapped_topics.discard(topic)

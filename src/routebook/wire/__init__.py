@@ -1,0 +1,1 @@
+"""Bytes to commands and back, without sockets, clocks or logs."""

@@ -1,0 +1,179 @@
+"""JSON bodies exactly as they look on the wire.
+
+Members in alphabetical order, no spaces, nulls left out, integer keys bare. ``standard`` asks
+for the form route answers have for 4.9.4 and later: keys quoted, text in ASCII, longs a
+browser cannot hold as strings.
+
+A route answer is put together from pieces that are encoded once: ``broker_data`` for
+each broker group, ``queue_data`` for each group and queue shape.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from routebook.slices import finished
+from routebook.wire import fastjson
+from routebook.wire.errors import BadRequest, DialectError
+from routebook.wire.fastjson import quoted, quoted_list, quoted_map, quoted_standard
+from routebook.wire.registration import DataVersion
+
+_BROWSER_SAFE = 2**53 - 1
+
+
+class QueueData(msgspec.Struct, rename="camel"):
+    broker_name: str
+    read_queue_nums: int = 0
+    write_queue_nums: int = 0
+    perm: int = 0
+    topic_sys_flag: int = 0
+
+
+class _TopicRoute(msgspec.Struct, rename="camel"):
+    queue_datas: list[QueueData] | None = None
+
+
+def decode_queue_datas(body: bytes) -> list[QueueData]:
+    """The queue data of a topic route; raises BadRequest."""
+    if not body:
+        return []
+    try:
+        route = msgspec.convert(
+            msgspec.json.decode(finished(fastjson.normalised_slices(body))),
+            _TopicRoute | None,
+            strict=False,
+        )
+    except (DialectError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"body is not a topic route: {error}") from error
+    return (route.queue_datas if route else None) or []
+
+
+def broker_addrs(addrs: Mapping[int, str], *, standard: bool = False) -> bytes:
+    if standard:
+        return (
+            b"{"
+            + b",".join([b'"%d":%b' % (i, quoted_standard(a)) for i, a in addrs.items()])
+            + b"}"
+        )
+    return b"{" + b",".join([b"%d:%b" % (i, quoted(a)) for i, a in addrs.items()]) + b"}"
+
+
+def broker_data(
+    addrs: Mapping[int, str],
+    name: str,
+    cluster: str,
+    *,
+    acting_master: bool,
+    zone: str | None,
+    standard: bool,
+) -> bytes:
+    quote = quoted_standard if standard else quoted
+    return b'{"brokerAddrs":%b,"brokerName":%b,"cluster":%b,"enableActingMaster":%b%b}' % (
+        broker_addrs(addrs, standard=standard),
+        quote(name),
+        quote(cluster),
+        b"true" if acting_master else b"false",
+        b"" if zone is None else b',"zoneName":' + quote(zone),
+    )
+
+
+def queue_data(
+    name: str, *, perm: int, read_queues: int, sys_flag: int, write_queues: int, standard: bool
+) -> bytes:
+    return (
+        b'{"brokerName":%b,"perm":%d,"readQueueNums":%d,"topicSysFlag":%d,"writeQueueNums":%d}'
+    ) % (
+        quoted_standard(name) if standard else quoted(name),
+        perm,
+        read_queues,
+        sys_flag,
+        write_queues,
+    )
+
+
+def queue_mapping(
+    *,
+    bname: str,
+    curr_id_map: Iterable[tuple[int, int]],
+    dirty: bool,
+    epoch: int,
+    scope: str | None,
+    topic: str,
+    total_queues: int,
+    standard: bool,
+) -> bytes:
+    """One entry of ``topicQueueMappingByBroker``, its key included."""
+    quote = quoted_standard if standard else quoted
+    pattern = b'"%d":%d' if standard else b"%d:%d"
+    ids = b",".join([pattern % pair for pair in curr_id_map])
+    return (
+        b'%b:{"bname":%b,"currIdMap":{%b},"dirty":%b,"epoch":%b,%b"topic":%b,"totalQueues":%d}'
+    ) % (
+        quote(bname),
+        quote(bname),
+        ids,
+        b"true" if dirty else b"false",
+        b'"%d"' % epoch if standard and abs(epoch) > _BROWSER_SAFE else b"%d" % epoch,
+        b"" if scope is None else b'"scope":' + quote(scope) + b",",
+        quote(topic),
+        total_queues,
+    )
+
+
+def topic_route(
+    brokers: list[bytes],
+    queues: list[bytes],
+    *,
+    filter_servers: Mapping[str, Iterable[str]],
+    order_conf: str | None,
+    mappings: list[bytes],
+    standard: bool,
+) -> bytes:
+    quote = quoted_standard if standard else quoted
+    filters = b",".join(
+        [
+            quote(addr) + b":[" + b",".join([quote(server) for server in servers]) + b"]"
+            for addr, servers in filter_servers.items()
+        ]
+    )
+    return b'{"brokerDatas":[%b],"filterServerTable":{%b},%b"queueDatas":[%b]%b}' % (
+        b",".join(brokers),
+        filters,
+        b"" if order_conf is None else b'"orderTopicConf":' + quote(order_conf) + b",",
+        b",".join(queues),
+        b',"topicQueueMappingByBroker":{%b}' % b",".join(mappings) if mappings else b"",
+    )
+
+
+def cluster_info(brokers: Mapping[str, bytes], clusters: Mapping[str, list[str]]) -> bytes:
+    return b'{"brokerAddrTable":{%b},"clusterAddrTable":{%b}}' % (
+        b",".join([quoted(name) + b":" + data for name, data in brokers.items()]),
+        b",".join([quoted(name) + b":" + quoted_list(names) for name, names in clusters.items()]),
+    )
+
+
+def member_group(addrs: Mapping[int, str], name: str, cluster: str | None) -> bytes:
+    return b'{"brokerMemberGroup":{"brokerAddrs":%b,"brokerName":%b%b}}' % (
+        broker_addrs(addrs),
+        quoted(name),
+        b"" if cluster is None else b',"cluster":' + quoted(cluster),
+    )
+
+
+def topic_list(topics: list[str], broker_addr: str | None = None) -> bytes:
+    return b'{%b"topicList":%b}' % (
+        b"" if broker_addr is None else b'"brokerAddr":' + quoted(broker_addr) + b",",
+        quoted_list(topics),
+    )
+
+
+def kv_table(entries: Mapping[str, str]) -> bytes:
+    return b'{"table":' + quoted_map(dict(entries)) + b"}"
+
+
+def data_version(version: DataVersion) -> bytes:
+    return b'{"counter":%d,"stateVersion":%d,"timestamp":%d}' % (
+        version.counter,
+        version.state_version,
+        version.timestamp or 0,
+    )

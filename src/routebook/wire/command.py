@@ -1,0 +1,53 @@
+"""One command of the remoting protocol, and the reply to one.
+
+The JSON header is decoded straight into ``Command``; ``body`` and ``codec`` come from the
+frame and overwrite whatever a header claims under those names.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from routebook.wire.codes import ResponseCode, Version
+
+JSON = 0
+BINARY = 1
+FLAG_RESPONSE = 1
+FLAG_ONEWAY = 2
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+
+
+class Command(msgspec.Struct, rename={"ext_fields": "extFields"}):
+    code: Int32 = 0
+    flag: Int32 = 0
+    opaque: Int32 = 0
+    version: Int32 = 0
+    remark: str | None = None
+    ext_fields: dict[str, str | None] = {}
+    body: bytes = b""
+    codec: int = JSON
+
+    @property
+    def is_response(self) -> bool:
+        return bool(self.flag & FLAG_RESPONSE)
+
+    @property
+    def is_oneway(self) -> bool:
+        return bool(self.flag & FLAG_ONEWAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a handler answers; the opaque and the encoding come from the request.
+
+    ``ext_fields`` is None for answers without a header class and empty for those that have
+    one but no value to put in: peers see the difference on the wire.
+    """
+
+    code: int = ResponseCode.SUCCESS
+    remark: str | None = None
+    ext_fields: dict[str, str] | None = None
+    body: bytes = b""
+    version: int = Version.V5_5_0

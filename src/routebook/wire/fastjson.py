@@ -1,0 +1,200 @@
+r"""The JSON dialect of fastjson, which RocketMQ's peers write and expect.
+
+Reading: text is first tried as JSON. If that fails it is rewritten into JSON and tried
+again: bare keys (``{0:1,name:2}``) and single-quoted strings get double quotes,
+needless commas go, escapes JSON does not know become ones it does. The rewriting is one
+regular expression that swallows ordinary stretches whole and stops only at oddities,
+so it costs by the number of oddities; ``normalised_slices`` gives control back
+in between, since a broker with static topics sends tens of thousands of bare keys.
+
+``{"$ref":"$.path"}`` stands for the value at that path of the same document.
+
+Writing: ``quoted`` is fastjson's default form, ``quoted_standard`` the browser-compatible
+form of route answers for 4.9.4 and later.
+"""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from routebook.slices import Slices, finished
+from routebook.wire.errors import DialectError
+
+# A stretch fastjson and JSON agree on, then (optionally) one oddity. Possessive
+# quantifiers: no text makes this backtrack.
+_STRICT_STRING = rb'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"'
+_ODD_STRING = rb"\"(?:[^\"\\]++|\\.)*+\"|'(?:[^'\\]++|\\.)*+'"
+_BARE_KEY = rb"-?[\w$.]++(?=\s*+:)"
+_TOKEN = re.compile(
+    rb"(?P<plain>(?:"
+    + _STRICT_STRING
+    + rb"|[^\"'{,\[]++|\[(?!\s*+,)|[{,](?!\s*+(?:[,}\]]|-?[\w$.]++\s*+:)))*+)"
+    + rb"(?:(?P<commas>,(?:\s*+,)*+\s*+(?=[}\]]))"
+    + rb"|(?P<open>[{,\[](?:\s*+,)*+\s*+)(?P<key>"
+    + _BARE_KEY
+    + rb")?|(?P<string>"
+    + _ODD_STRING
+    + rb"))?",
+    re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED: Final = {
+    "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "1": "\1",
+    "2": "\2", "3": "\3", "4": "\4", "5": "\5", "6": "\6", "7": "\7",
+}  # fmt: skip
+_ODDITIES_A_SLICE = 1000
+_MAX_DEPTH = 64
+
+
+def loads(text: bytes) -> Any:
+    """The value of a fastjson text; raises DialectError."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = _decode(normalised(text))
+    return resolved(value) if b"$ref" in text else value
+
+
+def normalised(text: bytes) -> bytes:
+    """``text`` as plain JSON; raises DialectError only where no rewriting helps."""
+    return finished(normalised_slices(text))
+
+
+def normalised_slices(text: bytes) -> Slices[bytes]:
+    """``normalised`` as a generator that returns the text and yields every few milliseconds."""
+    parts: list[bytes] = []
+    position, oddities = 0, 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None or match.end() == position:
+            raise DialectError(f"not JSON at byte {position}")
+        parts.append(match["plain"])
+        if match["open"] is not None:
+            parts.append(match["open"][:1])
+            if match["key"] is not None:
+                parts.append(b'"' + match["key"] + b'"')
+        elif match["string"] is not None:
+            parts.append(_requoted(match["string"]))
+        position = match.end()
+        oddities += 1
+        if oddities % _ODDITIES_A_SLICE == 0:
+            yield
+    return b"".join(parts)
+
+
+def _requoted(literal: bytes) -> bytes:
+    try:
+        text = literal[1:-1].decode()
+    except UnicodeDecodeError as error:
+        raise DialectError("a string is not UTF-8") from error
+    return msgspec.json.encode(_ESCAPE.sub(_unescaped, text))
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escape = match[1]
+    if len(escape) > 1:
+        code = int(escape[1:], 16)
+        # A lone surrogate has no UTF-8 form; Java would write "?" for it.
+        return "?" if 0xD800 <= code <= 0xDFFF else chr(code)
+    return _ESCAPED.get(escape, escape)
+
+
+def _decode(text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DialectError(f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise DialectError("nested too deeply") from error
+
+
+def resolved(document: Any) -> Any:
+    """``document`` with each ``{"$ref": path}`` replaced by what the path names.
+
+    A path that leads nowhere, or to a reference, becomes None: the reference decoder
+    leaves such a field null.
+    """
+
+    def walk(value: Any, parents: tuple[Any, ...]) -> Any:
+        if len(parents) > _MAX_DEPTH:
+            raise DialectError("nested too deeply")
+        if isinstance(value, dict):
+            if len(value) == 1 and isinstance(path := value.get("$ref"), str):
+                target = _target(document, path, parents)
+                return None if isinstance(target, dict) and "$ref" in target else target
+            within = (*parents, value)
+            return {key: walk(item, within) for key, item in value.items()}
+        if isinstance(value, list):
+            within = (*parents, value)
+            return [walk(item, within) for item in value]
+        return value
+
+    return walk(document, ())
+
+
+def _target(document: Any, path: str, parents: tuple[Any, ...]) -> Any:
+    if path == "@":
+        return parents[-1] if parents else None
+    if path == "..":
+        return parents[-2] if len(parents) > 1 else None
+    if not path.startswith("$"):
+        return None
+    value = document
+    for name, index in re.findall(r"\.((?:[^.\[\\]|\\.)+)|\[(\d+)\]", path[1:]):
+        if index:
+            position = int(index)
+            if not isinstance(value, list) or position >= len(value):
+                return None
+            value = value[position]
+        else:
+            if not isinstance(value, dict):
+                return None
+            value = value.get(re.sub(r"\\(.)", r"\1", name))
+    return value
+
+
+_SHORT_ESCAPES = {
+    '"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
+}  # fmt: skip
+_ESCAPED_BY_DEFAULT = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
+_ESCAPED_BY_STANDARD = re.compile('["\\\\/\x00-\x1f\x7f-\U0010ffff]')
+
+
+def quoted(text: str) -> bytes:
+    """A string literal in fastjson's default form."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return b'"' + text.encode() + b'"'
+    return b'"' + _ESCAPED_BY_DEFAULT.sub(_escaped, text).encode("utf-8", "replace") + b'"'
+
+
+def quoted_standard(text: str) -> bytes:
+    """A string literal in the browser-compatible form."""
+    return b'"' + _ESCAPED_BY_STANDARD.sub(_escaped, text).encode() + b'"'
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    if character == "/":
+        return "\\/"
+    if short := _SHORT_ESCAPES.get(character):
+        return short
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i] << 8 | units[i + 1]:04X}" for i in range(0, len(units), 2))
+
+
+def quoted_list(texts: list[str]) -> bytes:
+    """A list of strings in default form, in one sweep when nothing needs an escape."""
+    if not texts:
+        return b"[]"
+    joined = '","'.join(texts)
+    # Each joint brings exactly two quotes; one more means a name contains one.
+    plain = joined.isascii() and joined.isprintable() and "\\" not in joined
+    if plain and joined.count('"') == 2 * (len(texts) - 1):
+        return b'["' + joined.encode() + b'"]'
+    return b"[" + b",".join([quoted(text) for text in texts]) + b"]"
+
+
+def quoted_map(entries: dict[str, str]) -> bytes:
+    """A map of strings in default form."""
+    return b"{" + b",".join([quoted(k) + b":" + quoted(v) for k, v in entries.items()]) + b"}"
