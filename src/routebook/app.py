@@ -13,6 +13,7 @@ from types import TracebackType
 from routebook import __version__
 from routebook.client.production import ProductionRoutes
 from routebook.events import Event, MinBrokerChanged
+from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.routes import not_found
 from routebook.handlers.services import Services
@@ -57,6 +58,7 @@ class NameServer:
             routes=routes,
             kv=self._kv,
             renderer=RouteRenderer(routes),
+            memo=AnswerMemo(),
             live=settings.live,
             record=self._record,
             now_ms=_now_ms,
@@ -111,6 +113,8 @@ class NameServer:
 
     def _record(self, events: Iterable[Event]) -> None:
         for event in events:
+            self._services.memo.clear()
+            self._services.renderer.clear()
             log_event(event)
             if (
                 isinstance(event, MinBrokerChanged)

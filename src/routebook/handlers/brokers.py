@@ -37,7 +37,11 @@ def register_broker(request: Command, services: Services, caller: Caller) -> Ans
     fingerprint = hash((header, request.version, request.body, services.live))
     broker = header.broker
     renewed = services.routes.renew(
-        (broker.cluster, broker.addr), (fingerprint,), services.now_ms()
+        broker.cluster,
+        broker.addr,
+        fingerprint=fingerprint,
+        link=caller.link,
+        now_ms=services.now_ms(),
     )
     if renewed is not None:
         return _registered(renewed, services)
@@ -212,8 +216,8 @@ def query_data_version(request: Command, services: Services, caller: Caller) -> 
 def get_member_group(request: Command, services: Services, caller: Caller) -> Reply:
     name = required(request, "brokerName")
     cluster = request.ext_fields.get("clusterName")
-    group = services.routes.find_group(cluster or "", name)
+    group = services.routes.members.find_group(cluster or "", name)
     if group is None:
-        named = services.routes.groups_named(name)
+        named = services.routes.members.groups_named(name)
         group = named[0] if named else None
     return Reply(body=bodies.member_group(group.addrs if group else {}, name, cluster))

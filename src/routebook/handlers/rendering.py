@@ -2,8 +2,8 @@
 
 A group keeps its own encoded broker data until it changes, and one encoded queue piece for
 each queue shape it uses. Whole bodies are kept too, up to a byte limit, and thrown away
-together with the next change of the table: a poll of an unchanged table costs a look-up, a
-change costs nothing until somebody asks.
+together with the next event: a poll of an unchanged table costs a look-up, a change costs
+nothing until somebody asks.
 """
 
 from collections.abc import Mapping
@@ -23,15 +23,15 @@ class RouteRenderer:
         self._routes = routes
         self._kept: dict[tuple[str, bool], bytes] = {}
         self._kept_bytes = 0
-        self._kept_for: tuple[int, LiveSettings | None] = (-1, None)
+
+    def clear(self) -> None:
+        """Forget whole bodies; to be called with every event."""
+        if self._kept:
+            self._kept.clear()
+            self._kept_bytes = 0
 
     def body(self, topic: str, *, standard: bool, live: LiveSettings) -> bytes | None:
         """The route of ``topic`` without order configuration, or None when there is none."""
-        kept_for = (self._routes.version, live)
-        if self._kept_for[0] != kept_for[0] or self._kept_for[1] is not live:
-            self._kept.clear()
-            self._kept_bytes = 0
-            self._kept_for = kept_for
         kept = self._kept.get((topic, standard))
         if kept is not None:
             return kept
@@ -40,8 +40,7 @@ class RouteRenderer:
             return None
         rendered = self.render(topic, queues, standard=standard, live=live)
         if self._kept_bytes + len(rendered) > MAX_KEPT_BYTES:
-            self._kept.clear()
-            self._kept_bytes = 0
+            self.clear()
         if len(rendered) <= MAX_KEPT_BYTES:
             self._kept[topic, standard] = rendered
             self._kept_bytes += len(rendered)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass
 
 from routebook.events import Event
+from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.rendering import RouteRenderer
 from routebook.settings import LiveSettings
 from routebook.state.kv import KvChange, KvStore
@@ -27,6 +28,7 @@ class Services:
     routes: RouteTable
     kv: KvStore
     renderer: RouteRenderer
+    memo: AnswerMemo
     live: LiveSettings
     record: Callable[[Iterable[Event]], None]
     now_ms: Callable[[], int]

@@ -16,7 +16,7 @@ _DISABLED = Reply(ResponseCode.SYSTEM_ERROR, "disable")
 def get_cluster_info(request: Command, services: Services, caller: Caller) -> Reply:
     brokers: dict[str, bytes] = {}
     clusters: dict[str, list[str]] = {}
-    for group in services.routes.groups():
+    for group in services.routes.members.groups():
         # One name in two clusters: the table has one place for it, the older group keeps it.
         brokers.setdefault(group.name, broker_piece(group, standard=False))
         clusters.setdefault(group.cluster, []).append(group.name)
@@ -39,7 +39,7 @@ def get_system_topics(request: Command, services: Services, caller: Caller) -> R
     """Cluster and broker names, and a broker to ask for the rest: what clients expect of it."""
     names: dict[str, None] = {}
     addr = None
-    for group in services.routes.groups():
+    for group in services.routes.members.groups():
         names[group.cluster] = names[group.name] = None
         if addr is None:
             addr = group.lowest.addr

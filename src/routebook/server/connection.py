@@ -152,6 +152,7 @@ class Connection(asyncio.Protocol):
         size = 0
         next_frame = self._decoder.next_frame
         services, caller = self._services, self.caller
+        find = services.memo.find
         try:
             while not (self._slices or self._paused or self._closing):
                 if len(self._pending) >= MAX_PENDING:
@@ -159,6 +160,16 @@ class Connection(asyncio.Protocol):
                 frame = next_frame()
                 if frame is None:
                     break
+                codec, header, body = frame
+                if not codec and not body and not self._service.draining:
+                    parts = find(header)
+                    if parts is not None:
+                        out += parts
+                        size += len(parts[4]) + 128
+                        if size > FLUSH_BYTES:
+                            self._write(out)
+                            out, size = [], 0
+                        continue
                 request = decode_command(frame)
                 if request.flag & FLAG_RESPONSE:
                     continue  # we asked nothing, so this answers nothing
@@ -167,9 +178,10 @@ class Connection(asyncio.Protocol):
                 answer = dispatch(request, services, caller)
                 if type(answer) is Reply:
                     if not request.flag & FLAG_ONEWAY:
-                        encoded = encode_reply(request, self._service.within_limit(answer))
-                        out.append(encoded)
-                        size += len(encoded)
+                        answer = self._service.within_limit(answer)
+                        services.memo.keep(header, request, answer)
+                        out.append(encode_reply(request, answer))
+                        size += len(answer.body) + 128
                         if size > FLUSH_BYTES:
                             self._write(out)
                             out, size = [], 0

@@ -168,7 +168,7 @@ class Service:
         for link in links:
             if connection := self._connections.get(link):
                 connection.close(Cause.EXPIRED)
-        due_ms = services.routes.next_deadline_ms()
+        due_ms = services.routes.members.next_deadline_ms()
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from routebook.wire.codes import ResponseCode, Version
+from routebook.wire.codes import ResponseCode
 
 JSON = 0
 BINARY = 1
@@ -50,4 +50,3 @@ class Reply:
     remark: str | None = None
     ext_fields: dict[str, str] | None = None
     body: bytes = b""
-    version: int = Version.V5_5_0

@@ -8,7 +8,6 @@ the length word as well, as ``com.rocketmq.remoting.frameMaxLength`` does.
 """
 
 from struct import Struct
-from typing import NamedTuple
 
 from routebook.wire.errors import FrameTooLarge, WireError
 
@@ -19,10 +18,7 @@ _PREFIX = Struct(">II")
 _CODECS = (0, 1)
 
 
-class Frame(NamedTuple):
-    codec: int
-    header: bytes
-    body: bytes
+Frame = tuple[int, bytes, bytes]  # codec, header, body
 
 
 class FrameDecoder:
@@ -88,7 +84,7 @@ class FrameDecoder:
             self._buffer, self._position = b"", 0
         else:
             self._position = end
-        return Frame(codec, header, body)
+        return codec, header, body
 
     def _check_length(self, length: int) -> None:
         if length + 4 > self._max_frame:

@@ -9,6 +9,7 @@ null, so an empty value and a missing one look alike.
 
 from struct import Struct
 
+from routebook.wire.codes import Version
 from routebook.wire.command import BINARY, Command, Reply
 from routebook.wire.errors import WireError
 
@@ -59,7 +60,7 @@ def _text(header: bytes, position: int, length: int, end: int) -> tuple[str | No
 
 
 def encode_reply(reply: Reply, opaque: int) -> bytes:
-    return _encode(reply.code, reply.version, opaque, 1, reply.remark, reply.ext_fields or {})
+    return _encode(reply.code, Version.V5_5_0, opaque, 1, reply.remark, reply.ext_fields or {})
 
 
 def encode_request(command: Command) -> bytes:

@@ -10,12 +10,17 @@ from typing import Any
 import msgspec
 
 from routebook.wire import fastjson
+from routebook.wire.codes import Version
 from routebook.wire.command import Command, Reply
 from routebook.wire.errors import DialectError, WireError
 
 # Rewriting the dialect costs microseconds a byte; no honest header comes near this.
 MAX_ODD_HEADER = 64 * 1024
 
+_PLAIN_AROUND = (
+    b'{"code":0,"flag":1,"language":"JAVA","opaque":',
+    b',"serializeTypeCurrentRPC":"JSON","version":%d}' % Version.V5_5_0,
+)
 _DECODER = msgspec.json.Decoder(Command)
 
 
@@ -77,14 +82,26 @@ def as_text(value: Any) -> str:
 
 
 def encode_reply(reply: Reply, opaque: int) -> bytes:
+    before, after = reply_around_opaque(reply)
+    return b"%b%d%b" % (before, opaque, after)
+
+
+def reply_around_opaque(reply: Reply) -> tuple[bytes, bytes]:
+    """The header of an answer, cut where the opaque goes."""
+    if reply.code == 0 and reply.remark is None and reply.ext_fields is None:
+        return _PLAIN_AROUND
     ext_fields, remark = reply.ext_fields, reply.remark
-    return b'{"code":%d,%b"flag":1,"language":"JAVA","opaque":%d,%b%b"version":%d}' % (
-        reply.code,
-        b"" if ext_fields is None else b'"extFields":' + fastjson.quoted_map(ext_fields) + b",",
-        opaque,
-        b"" if remark is None else b'"remark":' + fastjson.quoted(remark) + b",",
-        b'"serializeTypeCurrentRPC":"JSON",',
-        reply.version,
+    return (
+        b'{"code":%d,%b"flag":1,"language":"JAVA","opaque":'
+        % (
+            reply.code,
+            b"" if ext_fields is None else b'"extFields":' + fastjson.quoted_map(ext_fields) + b",",
+        ),
+        b',%b"serializeTypeCurrentRPC":"JSON","version":%d}'
+        % (
+            b"" if remark is None else b'"remark":' + fastjson.quoted(remark) + b",",
+            Version.V5_5_0,
+        ),
     )
 
 

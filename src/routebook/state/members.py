@@ -1,0 +1,124 @@
+"""Members: which broker processes are believed alive, and by what.
+
+A member lives by the connection it registered on and by its deadline. Heard on another
+connection since (a heartbeat after a reconnect), it outlives the first one.
+
+Each registration on a new connection is a new generation; a connection remembers the
+generations registered on it, so that news which arrive late over an old one can be told from
+news about the present one.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from routebook.state.deadlines import Deadlines
+from routebook.state.model import Group, Link, Member
+
+Key = tuple[str, str]  # cluster and address, or cluster and broker name
+
+
+class Members:
+    def __init__(self) -> None:
+        self._groups: dict[Key, Group] = {}
+        self._live: dict[Key, Member] = {}
+        self._registered_on: dict[Link, dict[Key, int]] = {}  # with the generation it got
+        self._heard_on: dict[Link, set[Key]] = {}
+        self._deadlines: Deadlines[Key] = Deadlines()
+        self._generation = 0
+
+    def groups(self) -> Iterable[Group]:
+        return self._groups.values()
+
+    def find_group(self, cluster: str, name: str) -> Group | None:
+        return self._groups.get((cluster, name))
+
+    def groups_named(self, name: str) -> list[Group]:
+        """Usually one; a name may be in use in two clusters."""
+        return [group for group in self._groups.values() if group.name == name]
+
+    def find_live(self, cluster: str, addr: str) -> Member | None:
+        return self._live.get((cluster, addr))
+
+    def next_deadline_ms(self) -> int | None:
+        return self._deadlines.next_at()
+
+    def group_for(self, cluster: str, name: str) -> tuple[Group, bool]:
+        """The group, and whether it had to be made."""
+        group = self._groups.get((cluster, name))
+        if group is not None:
+            return group, False
+        group = self._groups[cluster, name] = Group(cluster, name)
+        return group, True
+
+    def drop_group(self, group: Group) -> None:
+        del self._groups[group.cluster, group.name]
+
+    def hear(self, member: Member, now_ms: int) -> None:
+        member.heard_at_ms = now_ms
+        self._deadlines.set(_key(member), now_ms + member.heartbeat_timeout_ms)
+
+    def hear_on(self, member: Member, link: Link) -> None:
+        """Note the connection a sign of life came over."""
+        if link not in (member.link, member.other_link):
+            member.other_link = link
+            self._heard_on.setdefault(link, set()).add(_key(member))
+
+    def settle(self, member: Member, link: Link) -> None:
+        """Begin a new generation of ``member`` on ``link``."""
+        key = _key(member)
+        self._generation += 1
+        member.generation = self._generation
+        self._live[key] = member
+        self._unhear(member)
+        # The old connection keeps its entry: what still comes over it is known to be late.
+        member.link = link
+        on_link = self._registered_on.setdefault(link, {})
+        on_link[key] = member.generation
+        if len(on_link) > 2 * len(self._live) + 64:
+            self._registered_on[link] = {k: g for k, g in on_link.items() if k in self._live}
+
+    def is_late(self, member: Member, link: Link) -> bool:
+        """Whether ``link`` registered an earlier generation of ``member``."""
+        generation = self._registered_on.get(link, {}).get(_key(member))
+        return generation is not None and generation != member.generation
+
+    def forget(self, member: Member) -> None:
+        """Take ``member`` out of its group and of everything that watches it."""
+        key = _key(member)
+        del self._live[key]
+        self._deadlines.drop(key)
+        self._registered_on.get(member.link, {}).pop(key, None)
+        self._unhear(member)
+        del member.group.members[member.broker_id]
+        member.group.rendered = None
+
+    def lost_with(self, link: Link) -> Iterator[Member]:
+        """The members that lived by ``link`` alone; forget them while iterating if you like."""
+        for key in self._heard_on.pop(link, ()):
+            heard = self._live.get(key)
+            if heard is not None and heard.other_link == link:
+                heard.other_link = None
+        for key, generation in self._registered_on.pop(link, {}).items():
+            member = self._live.get(key)
+            if member is None or member.generation != generation:
+                continue
+            if member.other_link is None:
+                yield member
+            else:
+                other = member.other_link
+                self._unhear(member)
+                member.link = other
+                member.repeat_key = None
+                self._registered_on.setdefault(other, {})[key] = generation
+
+    def due(self, now_ms: int) -> list[Member]:
+        """The members whose deadline has passed."""
+        return [self._live[key] for key in self._deadlines.due(now_ms)]
+
+    def _unhear(self, member: Member) -> None:
+        if member.other_link is not None:
+            self._heard_on.get(member.other_link, set()).discard(_key(member))
+            member.other_link = None
+
+
+def _key(member: Member) -> Key:
+    return member.group.cluster, member.addr
