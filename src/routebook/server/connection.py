@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 FLUSH_BYTES = 128 * 1024
 MAX_PENDING = 64  # answers of one connection that may wait for the disk or another server
-SLICE_S = 0.002  # longer than this no request keeps the others waiting
 GO_AWAY = Reply(ResponseCode.GO_AWAY, "please go away")
 
 
@@ -44,9 +43,11 @@ class Connection(asyncio.Protocol):
         self._greeting = b""
         self._tls: TlsSession | None = None
         self._slices: Slices[Reply] | None = None
+        self._request: Command | None = None  # the one being answered in slices
         self._pending: set[asyncio.Task[None]] = set()
         self._paused = False  # the peer does not read
         self._held = False  # the input budget is used up
+        self._charged = False
         self._reading = True
         self._closing = False
         self.close_cause = Cause.CONNECTION_CLOSED
@@ -72,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._closing = True
         if self._slices is not None:
             self._slices.close()
-            self._slices = None
+            self._slices = self._request = None
         self._service.closed(self)
         self._receive = _ignore  # the bound method would keep this object in a reference cycle
 
@@ -149,7 +150,7 @@ class Connection(asyncio.Protocol):
     def _proceed(self) -> None:
         """Carry out what is buffered until it runs out or something has to be waited for."""
         out: list[bytes] = []
-        size = 0
+        size, progress = 0, False
         next_frame = self._decoder.next_frame
         services, caller = self._services, self.caller
         find = services.memo.find
@@ -160,6 +161,7 @@ class Connection(asyncio.Protocol):
                 frame = next_frame()
                 if frame is None:
                     break
+                progress = True
                 codec, header, body = frame
                 if not codec and not body and not self._service.draining:
                     parts = find(header)
@@ -188,8 +190,8 @@ class Connection(asyncio.Protocol):
                 elif isinstance(answer, Generator):
                     self._write(out)
                     out, size = [], 0
-                    self._slices = answer
-                    self._step(request)
+                    self._slices, self._request = answer, request
+                    self._service.work_on(self)
                 else:
                     self._wait_for(cast(Awaitable[Reply], answer), request)
         except WireError as error:
@@ -199,7 +201,7 @@ class Connection(asyncio.Protocol):
         if out:
             self._write(out)
         if not self._closing:
-            self._note_partial()
+            self._note_partial(progress=progress)
             self._update_reading()
 
     def _told_to_go_away(self, request: Command, out: list[bytes]) -> bool:
@@ -209,37 +211,35 @@ class Connection(asyncio.Protocol):
             out.append(encode_reply(request, GO_AWAY))
         return True
 
-    def _note_partial(self) -> None:
-        buffered = self._decoder.buffered
-        if buffered == 0:
-            if self.partial_since is not None:
-                self.partial_since = None
-                self._service.budget.forget(self)
-        else:
-            if self.partial_since is None:
-                self.partial_since = self._loop.time()
-            self._service.budget.charge(self, buffered)
+    def _note_partial(self, *, progress: bool) -> None:
+        """Keep the sender's clock and its share of the input budget."""
+        partial = self._decoder.buffered
+        if progress or not partial:
+            self.partial_since = None
+        if partial and self.partial_since is None:
+            self.partial_since = self._loop.time()
+        in_work = len(self._request.body) if self._request is not None else 0
+        if partial or in_work or self._charged:
+            self._charged = partial + in_work > 0
+            self._service.budget.charge(self, partial + in_work)
 
-    def _step(self, request: Command) -> None:
-        """Work on a sliced answer for a moment, then let others have a turn."""
-        slices = self._slices
-        if slices is None:
-            return  # the connection is gone
-        until = self._loop.time() + SLICE_S
+    def advance(self, until: float) -> bool:
+        """Work on the sliced answer until it is given or the time is up; whether it is given."""
+        slices, request = self._slices, self._request
         try:
-            while True:
+            while slices is not None:
                 next(slices)
                 if self._loop.time() > until:
-                    self._update_reading()
-                    self._loop.call_soon(self._continue, request)
-                    return
+                    return False
         except StopIteration as done:
-            self._slices = None
+            self._slices = self._request = None
+            assert request is not None
             self._answer(request, done.value)
+        return True
 
-    def _continue(self, request: Command) -> None:
-        self._step(request)
-        if self._slices is None and not self._closing:
+    def proceed(self) -> None:
+        """Go on with what came in while the sliced answer was worked on."""
+        if not self._closing:
             self._update_reading()
             self._proceed()
 

@@ -7,6 +7,7 @@ import itertools
 import logging
 import socket
 import ssl
+from collections import deque
 
 from routebook.events import Cause
 from routebook.handlers.services import Services
@@ -20,6 +21,7 @@ from routebook.wire.command import Reply
 logger = logging.getLogger(__name__)
 
 SWEEP_EVERY_S = 1.0
+SLICE_S = 0.002  # longer than this no answer keeps the others waiting
 LINGER_S = 5.0  # for answers to reach a peer that is being closed
 _HEADROOM = 64 * 1024  # an answer's header has to fit into the frame as well
 _HIGH_WATER = 1024 * 1024
@@ -35,6 +37,8 @@ class Service:
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._expiry: asyncio.TimerHandle | None = None
+        self._at_work: deque[Connection] = deque()
+        self._working = False
         self._stopped = False
         self._refusing = False
         self.loop = asyncio.get_running_loop()
@@ -130,6 +134,31 @@ class Service:
             f"the answer of {len(reply.body)} bytes exceeds the frame limit of"
             f" {self._services.max_frame}",
         )
+
+    # -- long work, one answer at a time so that its memory is bounded
+
+    def work_on(self, connection: Connection) -> None:
+        """Begin with a sliced answer now, or have it wait for its turn."""
+        self._at_work.append(connection)
+        if len(self._at_work) > 1 or self._working:
+            return
+        if connection.advance(self.loop.time() + SLICE_S):
+            self._at_work.popleft()
+        else:
+            self.loop.call_soon(self._work)
+
+    def _work(self) -> None:
+        until = self.loop.time() + SLICE_S
+        self._working = True  # answers submitted meanwhile wait for their turn
+        try:
+            while self._at_work and self._at_work[0].advance(until):
+                self._at_work.popleft().proceed()
+                if self.loop.time() > until:
+                    break
+        finally:
+            self._working = False
+            if self._at_work:
+                self.loop.call_soon(self._work)
 
     # -- watching
 

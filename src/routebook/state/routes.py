@@ -14,7 +14,7 @@ Rules that keep it honest:
     link 2 closes              A leaves
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -135,34 +135,19 @@ class RouteTable:
         if refusal is not None:
             return refusal
         member, events, stamp_before, first = self._join(registration, now_ms)
-        group, generation = member.group, member.generation
+        generation = member.generation
         joined = bool(events)
         yield events
-
-        rewrite = first or stamp_before is None or stamp_before != registration.stamp
-        prime = registration.acting_master is not None and member is group.lowest
-        publishes = member.broker_id == MASTER or prime
-        if publishes:
-            if delete_absent_topics and not registration.mappings:
-                absent = [topic for topic in group.registered if topic not in registration.topics]
-                if absent:
-                    yield self._facts.topics_changed(
-                        group, self.topics.drop(group, absent), registration, Cause.REGISTER
-                    )
-            read_only = member.broker_id != MASTER and group.acting_master
-            topics = iter(registration.topics.items())
-            while chunk := list(islice(topics, TOPICS_A_SLICE)):
-                changes = self.topics.write(group, chunk, rewrite=rewrite, read_only=read_only)
-                yield self._facts.topics_changed(group, changes, registration, Cause.REGISTER)
-                alive = self.members.find_live(group.cluster, member.addr)
-                if alive is not member or member.generation != generation:
-                    return RegisterResult(
-                        [self._facts.refused(registration, Cause.STALE, "overtaken", told=True)],
-                        refused="overtaken by a newer registration or a lost connection",
-                    )
-            if rewrite:
-                yield self._set_mappings(group, registration)
-
+        for changes in self._publish(
+            registration, member, first, stamp_before, delete_absent_topics
+        ):
+            yield changes
+            alive = self.members.find_live(registration.cluster, registration.addr)
+            if alive is not member or member.generation != generation:
+                return RegisterResult(
+                    [self._facts.refused(registration, Cause.STALE, "overtaken", told=True)],
+                    refused="overtaken by a newer registration or a lost connection",
+                )
         member.stamp = registration.stamp
         if registration.fingerprint is not None and registration.stamp is not None:
             member.repeat_key = (registration.fingerprint, *self._repeat_context(member))
@@ -176,6 +161,35 @@ class RouteTable:
                 )
             )
         return self._with_master(result, member)
+
+    def _publish(
+        self,
+        registration: Registration,
+        member: Member,
+        first: bool,
+        stamp_before: VersionStamp | None,
+        delete_absent_topics: bool,
+    ) -> Iterator[list[Event]]:
+        """Take over the topics of a registration, if its sender speaks for the group.
+
+        Yields before each slice too, since the broker may be gone by the time one begins.
+        """
+        group = member.group
+        prime = registration.acting_master is not None and member is group.lowest
+        if member.broker_id != MASTER and not prime:
+            return
+        yield []
+        if delete_absent_topics and not registration.mappings:
+            absent = [topic for topic in group.registered if topic not in registration.topics]
+            dropped = self.topics.drop(group, absent)
+            yield self._facts.topics_changed(group, dropped, registration, Cause.REGISTER)
+        rewrite = first or stamp_before is None or stamp_before != registration.stamp
+        read_only = member.broker_id != MASTER and group.acting_master
+        topics = iter(registration.topics.items())
+        while chunk := list(islice(topics, TOPICS_A_SLICE)):
+            changes = self.topics.write(group, chunk, rewrite=rewrite, read_only=read_only)
+            yield self._facts.topics_changed(group, changes, registration, Cause.REGISTER)
+        yield self._set_mappings(group, registration)
 
     def _refusal(self, registration: Registration) -> RegisterResult | None:
         group = self.members.find_group(registration.cluster, registration.name)

@@ -12,13 +12,15 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from routebook.slices import finished
 from routebook.wire import fastjson
-from routebook.wire.errors import BadRequest, DialectError
+from routebook.wire.errors import BadRequest, BodyTooLarge, DialectError
 from routebook.wire.fastjson import quoted, quoted_list, quoted_map, quoted_standard
 from routebook.wire.registration import DataVersion
 
 _BROWSER_SAFE = 2**53 - 1
+
+
+MAX_QUEUE_DATAS = 256 * 1024
 
 
 class QueueData(msgspec.Struct, rename="camel"):
@@ -33,16 +35,17 @@ class _TopicRoute(msgspec.Struct, rename="camel"):
     queue_datas: list[QueueData] | None = None
 
 
+_TOPIC_ROUTE = msgspec.json.Decoder(_TopicRoute | None, strict=False)
+
+
 def decode_queue_datas(body: bytes) -> list[QueueData]:
     """The queue data of a topic route; raises BadRequest."""
     if not body:
         return []
+    if len(body) > MAX_QUEUE_DATAS:
+        raise BodyTooLarge("a topic route", MAX_QUEUE_DATAS)
     try:
-        route = msgspec.convert(
-            msgspec.json.decode(finished(fastjson.normalised_slices(body))),
-            _TopicRoute | None,
-            strict=False,
-        )
+        route = _TOPIC_ROUTE.decode(fastjson.normalised(body))
     except (DialectError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"body is not a topic route: {error}") from error
     return (route.queue_datas if route else None) or []

@@ -45,6 +45,7 @@ _ESCAPED: Final = {
 }  # fmt: skip
 _ODDITIES_A_SLICE = 1000
 _MAX_DEPTH = 64
+MAX_EXPANSION = 100_000  # values that all references of a text may stand for
 
 
 def loads(text: bytes) -> Any:
@@ -113,16 +114,21 @@ def resolved(document: Any) -> Any:
     """``document`` with each ``{"$ref": path}`` replaced by what the path names.
 
     A path that leads nowhere, or to a reference, becomes None: the reference decoder
-    leaves such a field null.
+    leaves such a field null. Raises DialectError when references would blow the document up.
     """
+    room = MAX_EXPANSION
 
     def walk(value: Any, parents: tuple[Any, ...]) -> Any:
+        nonlocal room
         if len(parents) > _MAX_DEPTH:
             raise DialectError("nested too deeply")
         if isinstance(value, dict):
             if len(value) == 1 and isinstance(path := value.get("$ref"), str):
                 target = _target(document, path, parents)
-                return None if isinstance(target, dict) and "$ref" in target else target
+                if isinstance(target, dict) and "$ref" in target:
+                    return None
+                room -= _weight(target, room)
+                return target
             within = (*parents, value)
             return {key: walk(item, within) for key, item in value.items()}
         if isinstance(value, list):
@@ -131,6 +137,21 @@ def resolved(document: Any) -> Any:
         return value
 
     return walk(document, ())
+
+
+def _weight(value: Any, room: int) -> int:
+    """How many values ``value`` is made of; raises DialectError when more than ``room``."""
+    weight, waiting = 0, [value]
+    while waiting:
+        weight += 1
+        if weight > room:
+            raise DialectError("references expand too far")
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+    return weight
 
 
 def _target(document: Any, path: str, parents: tuple[Any, ...]) -> Any:

@@ -27,6 +27,8 @@ from routebook.wire.header_json import as_text
 
 INFLATED_PER_FRAME = 4  # a body may inflate to this many times the frame limit
 TOPICS_A_SLICE = 2000
+MAX_ODD_TEXT = 256 * 1024  # beyond this only what typed decoding takes is read
+MAX_DATA_VERSION = 64 * 1024
 _INFLATE_STEP = 1 << 20
 _INT = Struct(">i")
 
@@ -78,11 +80,20 @@ class RegistrationBody:
     filter_servers: list[str] | None = field(default_factory=list)
 
 
+class _Kind:
+    """A shape and its decoders."""
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
+        self.strict: msgspec.json.Decoder[Any] = msgspec.json.Decoder(shape)
+        self.lax: msgspec.json.Decoder[Any] = msgspec.json.Decoder(shape, strict=False)
+
+
 NOTHING = DataVersion(0, 0, 0)
-_BODY = msgspec.json.Decoder(_Body)
-_WRAPPER = msgspec.json.Decoder(_Wrapper)
-_DATA_VERSION = msgspec.json.Decoder(DataVersion)
-_MAPPING = msgspec.json.Decoder(MappingInfo)
+_BODY = _Kind(_Body)
+_WRAPPER = _Kind(_Wrapper)
+_DATA_VERSION = _Kind(DataVersion)
+_MAPPING = _Kind(MappingInfo)
 
 
 def crc32(body: bytes) -> int:
@@ -91,7 +102,10 @@ def crc32(body: bytes) -> int:
 
 
 def decode_data_version(body: bytes) -> DataVersion | None:
-    return _decode(_DATA_VERSION, body, DataVersion) if body else None
+    """Raises BadRequest for a body that is none."""
+    if len(body) > MAX_DATA_VERSION:
+        raise BodyTooLarge("a data version", MAX_DATA_VERSION)
+    return _decode(_DATA_VERSION, body) if body else None
 
 
 def decode_registration(
@@ -103,11 +117,11 @@ def decode_registration(
     if not body:
         return RegistrationBody(NOTHING)
     if version < Version.V3_0_11:
-        wrapper = yield from _decode_slices(_WRAPPER, body, _Wrapper)
+        wrapper = yield from _decode_slices(_WRAPPER, body)
         return _registration(wrapper, None, max_topics)
     if compressed or body[0] == 0x78:
         return (yield from _decode_compressed(body, version, max_frame, max_topics))
-    decoded = yield from _decode_slices(_BODY, body, _Body)
+    decoded = yield from _decode_slices(_BODY, body)
     return _registration(
         decoded.topic_config_serialize_wrapper, decoded.filter_server_list, max_topics
     )
@@ -138,7 +152,7 @@ def _decode_compressed(
     body: bytes, version: int, max_frame: int, max_topics: int
 ) -> Slices[RegistrationBody]:
     pieces = _Pieces((yield from _inflated(body, max_frame * INFLATED_PER_FRAME)))
-    data_version: DataVersion | None = _decode(_DATA_VERSION, pieces.take(), DataVersion)
+    data_version: DataVersion | None = _decode(_DATA_VERSION, pieces.take())
     if data_version is not None and data_version.timestamp is None:
         data_version = None
     count = pieces.count()
@@ -155,7 +169,7 @@ def _decode_compressed(
         mapping_count = pieces.count()
         _check_count(mapping_count, max_topics)
         for index in range(mapping_count):
-            mappings.append(_decode(_MAPPING, pieces.take(), MappingInfo))
+            mappings.append(_decode(_MAPPING, pieces.take()))
             if index % 200 == 199:
                 yield
     return RegistrationBody(data_version, topics, mappings, filter_servers)
@@ -233,28 +247,36 @@ def _string_list(piece: bytes) -> list[str]:
     return [as_text(item) for item in items if item is not None] if isinstance(items, list) else []
 
 
-def _decode(decoder: "msgspec.json.Decoder[Any]", text: bytes, shape: type[Any]) -> Any:
+def _decode(kind: "_Kind", text: bytes) -> Any:
     """Decode a small text in one go."""
-    return finished(_decode_slices(decoder, text, shape))
+    return finished(_decode_slices(kind, text))
 
 
-def _decode_slices(
-    decoder: "msgspec.json.Decoder[Any]", text: bytes, shape: type[Any]
-) -> Slices[Any]:
-    if b"$ref" not in text:
+def _decode_slices(kind: "_Kind", text: bytes) -> Slices[Any]:
+    """Strictly typed if it can be, else through the dialect; what nobody reads is never built.
+
+    References are followed in small texts only: brokers use them for topic attributes, which
+    a NameServer does not look at.
+    """
+    small = len(text) <= MAX_ODD_TEXT
+    follow = small and b"$ref" in text
+    if not follow:
         try:
-            return decoder.decode(text)
+            return kind.strict.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass
-    yield
+            yield
     try:
         text = yield from fastjson.normalised_slices(text)
+        if not follow:
+            try:
+                return kind.lax.decode(text)
+            except msgspec.ValidationError:
+                if not small:
+                    raise
         document = msgspec.json.decode(text)
-        yield
-        if b"$ref" in text:
+        if follow:
             document = fastjson.resolved(document)
-            yield
-        return msgspec.convert(_tidied(document), shape, strict=False)
+        return msgspec.convert(_tidied(document), kind.shape, strict=False)
     except (DialectError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"body is not readable: {error}") from error
 

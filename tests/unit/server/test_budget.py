@@ -1,0 +1,56 @@
+from routebook.server.budget import FREE_BYTES, InputBudget
+
+
+class Sender:
+    """A connection as the budget sees it."""
+
+    def __init__(self) -> None:
+        self.held = False
+
+    def hold(self) -> None:
+        self.held = True
+
+    def release(self) -> None:
+        self.held = False
+
+
+BIG = 10 * FREE_BYTES
+
+
+def test_remainders_are_free() -> None:
+    budget = InputBudget(BIG)
+    for _ in range(100):
+        budget.charge(Sender(), FREE_BYTES)
+    assert budget.used == 0
+
+
+def test_beyond_the_limit_newcomers_are_held_and_the_first_goes_on() -> None:
+    budget = InputBudget(BIG)
+    first, second = Sender(), Sender()
+    budget.charge(first, BIG)
+    budget.charge(second, BIG)
+    budget.charge(first, 2 * BIG)
+    assert (first.held, second.held) == (False, True)
+    budget.charge(first, 0)
+    assert not second.held
+    assert budget.used == BIG
+
+
+def test_the_oldest_is_let_go_when_the_first_is_gone_though_the_limit_is_still_exceeded() -> None:
+    budget = InputBudget(BIG)
+    senders = [Sender() for _ in range(4)]
+    for sender in senders:
+        budget.charge(sender, BIG)
+    assert [sender.held for sender in senders] == [False, True, True, True]
+    budget.forget(senders[0])
+    assert [sender.held for sender in senders[1:]] == [False, True, True]
+
+
+def test_a_held_sender_that_disconnects_is_forgotten() -> None:
+    budget = InputBudget(BIG)
+    first, second = Sender(), Sender()
+    budget.charge(first, BIG)
+    budget.charge(second, BIG)
+    budget.forget(second)
+    budget.forget(first)
+    assert budget.used == 0

@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import pytest
+
+from routebook.server import kvfile
+from routebook.settings import SettingsError
+
+
+def test_a_file_of_rocketmq_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "kvConfig.json"
+    path.write_text(
+        '{"configTable":{"NSX":{},"ORDER_TOPIC_CONFIG":{"T1":"broker-a:4","n":5}},"x":1}'
+    )
+    assert kvfile.load(path) == {"NSX": {}, "ORDER_TOPIC_CONFIG": {"T1": "broker-a:4", "n": "5"}}
+
+
+def test_what_is_written_is_what_rocketmq_writes_and_reads_back(tmp_path: Path) -> None:
+    tables = {"NSX": {}, "n": {"k": 'v"\n', "ü": "x"}}
+    path = tmp_path / "kvConfig.json"
+    path.write_bytes(kvfile.encode(tables))
+    assert path.read_text() == '{"configTable":{"NSX":{},"n":{"k":"v\\"\\n","ü":"x"}}}'
+    assert kvfile.load(path) == tables
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "{}"])
+def test_nothing_is_no_pairs(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "kvConfig.json"
+    assert kvfile.load(path) == {}
+    path.write_text(text)
+    assert kvfile.load(path) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (b'{"configTable":\n{"a":{\n"k":"v"', 3),
+        (b"[]", 1),
+        (b'{"configTable":5}', 1),
+        (b'{"configTable":{"a":"b"}}', 1),
+        (b'{"configTable":{}}\n\xff', 2),
+    ],
+)
+def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, text: bytes, line: int) -> None:
+    path = tmp_path / "kvConfig.json"
+    path.write_bytes(text)
+    with pytest.raises(SettingsError, match=f"kvConfig.json line {line} is damaged"):
+        kvfile.load(path)
+    assert path.read_bytes() == text
