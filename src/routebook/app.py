@@ -12,7 +12,7 @@ from types import TracebackType
 
 from routebook import __version__
 from routebook.client.production import ProductionRoutes
-from routebook.events import Event, MinBrokerChanged
+from routebook.events import Event, MinBrokerChanged, RequestRefused
 from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.routes import not_found
@@ -113,9 +113,11 @@ class NameServer:
 
     def _record(self, events: Iterable[Event]) -> None:
         for event in events:
+            log_event(event)
+            if isinstance(event, RequestRefused):
+                continue  # nothing changed
             self._services.memo.clear()
             self._services.renderer.clear()
-            log_event(event)
             if (
                 isinstance(event, MinBrokerChanged)
                 and self._services.live.notify_min_broker_id_changed

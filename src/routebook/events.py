@@ -19,6 +19,7 @@ class Cause(StrEnum):
     CONFLICT = "conflict"
     REPLACED = "replaced"  # another address took the id
     MOVED = "moved"  # the same address returned under another name or id
+    REFUSED = "refused"  # unreadable, incomplete or not allowed
     STALE = "stale"  # overtaken by a newer registration
 
 

@@ -31,6 +31,7 @@ DEFAULT_HEARTBEAT_TIMEOUT_MS = 120_000
 def register_broker(request: Command, services: Services, caller: Caller) -> Answer:
     header = RegisterBrokerHeader.of(request)
     if header.body_crc32 and header.body_crc32 != crc32(request.body):
+        services.refused(request, caller, "crc32 not match")
         return Reply(ResponseCode.SYSTEM_ERROR, "crc32 not match", {})
     # Equal header and body, to the byte, from the same broker: nothing needs decoding. The hash
     # is 64 bits wide and keyed per process, so nobody can make two bodies collide on purpose.

@@ -59,33 +59,37 @@ def dispatch(request: Command, services: Services, caller: Caller) -> Answer:
     try:
         answer = handler(request, services, caller)
     except Exception as error:  # noqa: BLE001 - a handler's bug must not take the node down
-        return rejection(request, caller, error)
+        return rejection(request, services, caller, error)
     if isinstance(answer, Reply):
         return answer
     if isinstance(answer, Generator):
-        return _guarded_slices(answer, request, caller)
-    return _guarded(answer, request, caller)
+        return _guarded_slices(answer, request, services, caller)
+    return _guarded(answer, request, services, caller)
 
 
-def _guarded_slices(answer: Slices[Reply], request: Command, caller: Caller) -> Slices[Reply]:
+def _guarded_slices(
+    answer: Slices[Reply], request: Command, services: Services, caller: Caller
+) -> Slices[Reply]:
     try:
         return (yield from answer)
     except Exception as error:  # noqa: BLE001
-        return rejection(request, caller, error)
+        return rejection(request, services, caller, error)
 
 
-async def _guarded(answer: Awaitable[Reply], request: Command, caller: Caller) -> Reply:
+async def _guarded(
+    answer: Awaitable[Reply], request: Command, services: Services, caller: Caller
+) -> Reply:
     try:
         return await answer
     except Exception as error:  # noqa: BLE001
-        return rejection(request, caller, error)
+        return rejection(request, services, caller, error)
 
 
-def rejection(request: Command, caller: Caller, error: Exception) -> Reply:
-    """What a request that failed is answered; logs what is our fault."""
+def rejection(request: Command, services: Services, caller: Caller, error: Exception) -> Reply:
+    """What a request that failed is answered; a refusal is an event, a fault of ours a log line."""
     code = REJECTIONS.get(type(error))
     if code is None:
         logger.error("request %d of %s failed", request.code, caller.peer, exc_info=error)
         return Reply(ResponseCode.SYSTEM_ERROR, "internal error")
-    logger.warning("refused request %d of %s: %s", request.code, caller.peer, error)
+    services.refused(request, caller, str(error))
     return Reply(code, str(error))

@@ -10,6 +10,7 @@ from routebook.settings import LiveSettings
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import Link
 from routebook.state.routes import RouteTable
+from routebook.wire.codes import RequestCode
 from routebook.wire.command import Command, Reply
 
 
@@ -40,6 +41,17 @@ class Services:
     update_config: Callable[[str, Caller], Awaitable[None]]
     find_in_production: Callable[[Command], Awaitable[Reply]] | None = None
 
+    def refused(self, request: Command, caller: Caller, reason: str) -> None:
+        """Record that ``request`` was turned away."""
+        code = request.code
+        name = RequestCode(code).name if code in _CODES else str(code)
+        fields = request.ext_fields
+        subject = " ".join(value for key in _SUBJECT if (value := fields.get(key)))
+        self.record(self.routes.refuse(name, subject[:200], reason[:500], peer=caller.peer))
+
+
+_CODES = frozenset(RequestCode)
+_SUBJECT = ("clusterName", "brokerName", "brokerAddr", "topic", "namespace", "key")
 
 Answer = Reply | Awaitable[Reply] | Generator[None, None, Reply]
 """At once, after the disk or another server was asked, or in slices."""

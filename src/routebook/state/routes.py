@@ -439,6 +439,18 @@ class RouteTable:
                 events.append(self._facts.min_changed(group, peer, cause, offline_addr=member.addr))
         return events
 
+    def refuse(self, request: str, subject: str, reason: str, *, peer: str) -> list[Event]:
+        """Note a request that was turned away before it reached the table."""
+        return [
+            RequestRefused(
+                **self._facts.fact(Cause.REFUSED, peer),
+                request=request,
+                subject=subject,
+                reason=reason,
+                answered_success=False,
+            )
+        ]
+
     # -- administration
 
     def set_writable(self, name: str, *, writable: bool, peer: str) -> tuple[int, list[Event]]:

@@ -24,7 +24,9 @@ def test_a_registration_without_an_identity_is_refused_and_leaves_no_trace(field
     reply = desk.ask(RequestCode.REGISTER_BROKER, fields, registration_body())
     assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, f"{field} is missing")
     assert desk.cluster_info() == {"brokerAddrTable": {}, "clusterAddrTable": {}}
-    assert desk.events == []
+    refused = desk.last(RequestRefused)
+    assert (refused.request, refused.reason) == ("REGISTER_BROKER", f"{field} is missing")
+    assert desk.events == [refused]
 
 
 def test_an_unregistration_without_broker_id_is_refused_and_changes_nothing() -> None:
