@@ -180,10 +180,11 @@ class Connection(asyncio.Protocol):
                 answer = dispatch(request, services, caller)
                 if type(answer) is Reply:
                     if not request.flag & FLAG_ONEWAY:
-                        answer = self._service.within_limit(answer)
-                        services.memo.keep(header, request, answer)
-                        out.append(encode_reply(request, answer))
-                        size += len(answer.body) + 128
+                        encoded = encode_reply(request, answer, services.max_frame)
+                        if len(encoded) > len(answer.body):  # not replaced by a refusal
+                            services.memo.keep(header, request, answer)
+                        out.append(encoded)
+                        size += len(encoded)
                         if size > FLUSH_BYTES:
                             self._write(out)
                             out, size = [], 0
@@ -260,7 +261,7 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, request: Command, reply: Reply) -> None:
         if not request.is_oneway and not self._transport.is_closing():
-            self._write([encode_reply(request, self._service.within_limit(reply))])
+            self._write([encode_reply(request, reply, self._services.max_frame)])
 
     def _write(self, parts: list[bytes]) -> None:
         if not parts:

@@ -84,17 +84,23 @@ class KvFile:
         self._record = record
         self._waiting: list[tuple[KvChange, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
+        self._reserved = 0  # characters of changes not yet applied
 
     async def commit(self, change: KvChange) -> None:
         """Make ``change`` durable, then visible; raises StateError when it cannot be."""
-        effective = self._store.check(change)
+        effective = self._store.check(change, self._reserved)
         if not effective and self._writer is None:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((change, done))
+        size = len(change.key) + len(change.value or "")
+        self._reserved += size
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
-        await done
+        try:
+            await done
+        finally:
+            self._reserved -= size
 
     async def _write(self) -> None:
         try:

@@ -15,15 +15,12 @@ from routebook.server.budget import InputBudget
 from routebook.server.connection import Connection
 from routebook.server.tls import follow_files, server_context
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
-from routebook.wire.codes import ResponseCode
-from routebook.wire.command import Reply
 
 logger = logging.getLogger(__name__)
 
 SWEEP_EVERY_S = 1.0
 SLICE_S = 0.002  # longer than this no answer keeps the others waiting
 LINGER_S = 5.0  # for answers to reach a peer that is being closed
-_HEADROOM = 64 * 1024  # an answer's header has to fit into the frame as well
 _HIGH_WATER = 1024 * 1024
 _LOW_WATER = 256 * 1024
 
@@ -96,7 +93,8 @@ class Service:
         if len(self._connections) > self._listen.max_connections or self.draining:
             if not self._refusing and not self.draining:
                 logger.warning(
-                    "refusing connections: %d are open (maxConnections)",
+                    "refusing connections from %s on: %d are open (maxConnections)",
+                    connection.caller.peer,
                     self._listen.max_connections,
                 )
                 self._refusing = True
@@ -115,7 +113,8 @@ class Service:
 
     def closed(self, connection: Connection) -> None:
         self._connections.pop(connection.caller.link, None)
-        self._refusing = False
+        if len(self._connections) < self._listen.max_connections:
+            self._refusing = False
         self.budget.forget(connection)
         if not self._stopped:
             self._services.record(
@@ -123,17 +122,6 @@ class Service:
                     connection.caller.link, connection.close_cause, connection.caller.peer
                 )
             )
-
-    def within_limit(self, reply: Reply) -> Reply:
-        """``reply``, or a refusal when no peer could read a frame of that size."""
-        limit = self._services.max_frame - _HEADROOM
-        if len(reply.body) <= limit:
-            return reply
-        return Reply(
-            ResponseCode.SYSTEM_ERROR,
-            f"the answer of {len(reply.body)} bytes exceeds the frame limit of"
-            f" {self._services.max_frame}",
-        )
 
     # -- long work, one answer at a time so that its memory is bounded
 

@@ -43,13 +43,16 @@ class KvStore:
     def find_table(self, namespace: str) -> Mapping[str, str] | None:
         return self._tables.get(namespace)
 
-    def check(self, change: KvChange) -> bool:
-        """Whether ``change`` changes anything; raises TableFull when it would not fit."""
+    def check(self, change: KvChange, reserved: int = 0) -> bool:
+        """Whether ``change`` changes anything; raises TableFull when it would not fit.
+
+        ``reserved`` is what changes on their way to the disk may still add.
+        """
         if change.value is None:
             return self.find(change.namespace, change.key) is not None
         before = self.find(change.namespace, change.key)
         growth = len(change.value) - len(before or "") + (len(change.key) if before is None else 0)
-        if growth > 0 and self._size + growth > self._max_bytes:
+        if growth > 0 and self._size + reserved + growth > self._max_bytes:
             raise TableFull("key-value pairs", self._max_bytes, "maxKvBytes")
         return before != change.value
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from routebook.wire import fastjson
+from routebook.wire.command import Int32
 from routebook.wire.errors import BadRequest, BodyTooLarge, DialectError
 from routebook.wire.fastjson import quoted, quoted_list, quoted_map, quoted_standard
 from routebook.wire.registration import DataVersion
@@ -25,10 +26,10 @@ MAX_QUEUE_DATAS = 256 * 1024
 
 class QueueData(msgspec.Struct, rename="camel"):
     broker_name: str
-    read_queue_nums: int = 0
-    write_queue_nums: int = 0
-    perm: int = 0
-    topic_sys_flag: int = 0
+    read_queue_nums: Int32 = 0
+    write_queue_nums: Int32 = 0
+    perm: Int32 = 0
+    topic_sys_flag: Int32 = 0
 
 
 class _TopicRoute(msgspec.Struct, rename="camel"):

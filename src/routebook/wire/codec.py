@@ -1,8 +1,11 @@
 """Frames to commands and replies to frames, in the encoding of the request."""
 
 from routebook.wire import header_binary, header_json
+from routebook.wire.codes import ResponseCode
 from routebook.wire.command import BINARY, Command, Reply
-from routebook.wire.frame import Frame, frame
+from routebook.wire.frame import MAX_FRAME, Frame, frame
+
+_MAX_HEADER = 0xFFFFFF
 
 
 def decode_command(received: Frame) -> Command:
@@ -14,11 +17,19 @@ def decode_command(received: Frame) -> Command:
     return command
 
 
-def encode_reply(request: Command, reply: Reply) -> bytes:
-    """The whole frame that answers ``request``, in the encoding it came in."""
-    if request.codec == BINARY:
-        return frame(BINARY, header_binary.encode_reply(reply, request.opaque), reply.body)
-    return frame(0, header_json.encode_reply(reply, request.opaque), reply.body)
+def encode_reply(request: Command, reply: Reply, max_frame: int = MAX_FRAME) -> bytes:
+    """The whole frame that answers ``request``, in the encoding it came in.
+
+    An answer no peer could read is replaced by a refusal that says so.
+    """
+    codec = request.codec
+    encode = header_binary.encode_reply if codec == BINARY else header_json.encode_reply
+    header = encode(reply, request.opaque)
+    size = 8 + len(header) + len(reply.body)
+    if size > max_frame or len(header) > _MAX_HEADER:
+        remark = f"the answer of {size} bytes exceeds the frame limit of {max_frame}"
+        return frame(codec, encode(Reply(ResponseCode.SYSTEM_ERROR, remark), request.opaque))
+    return frame(codec, header, reply.body)
 
 
 def encode_request(command: Command) -> bytes:

@@ -17,6 +17,7 @@ FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Command(msgspec.Struct, rename={"ext_fields": "extFields"}):

@@ -12,6 +12,7 @@ stream starts with 0x78, a JSON text cannot.
 Decoding yields between slices: a body may hold tens of thousands of topics.
 """
 
+import re
 import zlib
 from dataclasses import dataclass, field
 from struct import Struct
@@ -22,6 +23,7 @@ import msgspec
 from routebook.slices import Slices, finished
 from routebook.wire import fastjson
 from routebook.wire.codes import Version
+from routebook.wire.command import Int32, Int64
 from routebook.wire.errors import BadRequest, BodyTooLarge, DialectError
 from routebook.wire.header_json import as_text
 
@@ -31,32 +33,33 @@ MAX_ODD_TEXT = 256 * 1024  # beyond this only what typed decoding takes is read
 MAX_DATA_VERSION = 64 * 1024
 _INFLATE_STEP = 1 << 20
 _INT = Struct(">i")
+_JAVA_INT = re.compile(r"[+-]?[0-9]{1,9}\Z")  # queue counts and permissions come nowhere near it
 
 
 class DataVersion(msgspec.Struct, frozen=True, rename="camel"):
     """Equal when all three are equal; a missing timestamp never equals anything."""
 
-    counter: int = 0
-    state_version: int = 0
-    timestamp: int | None = None
+    counter: Int64 = 0
+    state_version: Int64 = 0
+    timestamp: Int64 | None = None
 
 
 class TopicConfig(msgspec.Struct, rename="camel", gc=False):
     topic_name: str | None = None
-    read_queue_nums: int = 16
-    write_queue_nums: int = 16
-    perm: int = 6
-    topic_sys_flag: int = 0
+    read_queue_nums: Int32 = 16
+    write_queue_nums: Int32 = 16
+    perm: Int32 = 6
+    topic_sys_flag: Int32 = 0
 
 
 class MappingInfo(msgspec.Struct, rename="camel"):
     topic: str | None = None
     bname: str | None = None
-    total_queues: int = 0
-    epoch: int = 0
+    total_queues: Int32 = 0
+    epoch: Int64 = 0
     scope: str | None = None
     dirty: bool = False
-    curr_id_map: dict[int, int] = {}
+    curr_id_map: dict[Int32, Int32] = {}
 
 
 class _Wrapper(msgspec.Struct, rename="camel"):
@@ -233,10 +236,9 @@ def _topic_of_string(piece: bytes) -> TopicConfig:
     fields = piece.decode("utf-8", "replace").split(" ")
     if len(fields) < 5 or not fields[0]:
         raise _undecodable(f"topic config {piece[:80]!r}")
-    try:
-        return TopicConfig(fields[0], int(fields[1]), int(fields[2]), int(fields[3]))
-    except ValueError as error:
-        raise _undecodable(f"topic config {piece[:80]!r}") from error
+    if not all(_JAVA_INT.match(field) for field in fields[1:4]):
+        raise _undecodable(f"topic config {piece[:80]!r}")
+    return TopicConfig(fields[0], int(fields[1]), int(fields[2]), int(fields[3]))
 
 
 def _string_list(piece: bytes) -> list[str]:

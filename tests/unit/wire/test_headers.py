@@ -173,3 +173,20 @@ def test_only_true_is_true_and_empty_is_missing() -> None:
     assert [boolean(command, name) for name in "abcd"] == [True, False, False, None]
     with pytest.raises(BadRequest, match="c is missing"):
         required(command, "c")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(Reply(body=bytes(2000)), id="body"),
+        pytest.param(Reply(remark="\x7f" * 400), id="escaped-header"),
+    ],
+)
+def test_an_answer_no_peer_could_read_is_replaced(reply: Reply) -> None:
+    decoder = FrameDecoder()
+    decoder.feed(encode_reply(Command(opaque=5), reply, max_frame=1000))
+    received = decoder.next_frame()
+    assert received is not None
+    answer = decode_command(received)
+    assert (answer.code, answer.opaque, answer.body) == (1, 5, b"")
+    assert "exceeds the frame limit of 1000" in (answer.remark or "")
