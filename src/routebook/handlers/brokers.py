@@ -13,7 +13,13 @@ from routebook.wire import bodies
 from routebook.wire.codes import ResponseCode
 from routebook.wire.command import Command, Reply
 from routebook.wire.errors import BadRequest
-from routebook.wire.headers import BrokerIdentity, RegisterBrokerHeader, required
+from routebook.wire.headers import (
+    MAX_NAME,
+    BrokerIdentity,
+    RegisterBrokerHeader,
+    optional,
+    required,
+)
 from routebook.wire.registration import (
     TOPICS_A_SLICE,
     DataVersion,
@@ -26,6 +32,7 @@ from routebook.wire.registration import (
 )
 
 DEFAULT_HEARTBEAT_TIMEOUT_MS = 120_000
+MAX_FILTER_SERVERS = 1024
 
 
 def register_broker(request: Command, services: Services, caller: Caller) -> Answer:
@@ -105,7 +112,10 @@ def _shapes(topics: dict[str, TopicConfig]) -> Slices[dict[str, QueueShape]]:
         shape = shapes.get(numbers)
         if shape is None:
             shape = shapes[numbers] = QueueShape(*numbers)
-        by_topic[intern(config.topic_name or key)] = shape
+        topic = config.topic_name or key
+        if len(topic) > MAX_NAME:
+            raise BadRequest(f"a topic name is longer than {MAX_NAME} characters")
+        by_topic[intern(topic)] = shape
         if index % TOPICS_A_SLICE == 0:
             yield
     return by_topic
@@ -133,11 +143,19 @@ def _registration(
         stamp=_stamp(version),
         topics=topics,
         mappings=tuple(_mapping(info) for info in body.mappings),
-        filter_servers=None if body.filter_servers is None else tuple(body.filter_servers),
+        filter_servers=_filter_servers(body.filter_servers),
         fingerprint=fingerprint,
         link=caller.link,
         peer=caller.peer,
     )
+
+
+def _filter_servers(servers: list[str] | None) -> tuple[str, ...] | None:
+    if servers is None:
+        return None
+    if len(servers) > MAX_FILTER_SERVERS or any(len(server) > MAX_NAME for server in servers):
+        raise BadRequest(f"more than {MAX_FILTER_SERVERS} filter servers, or one with a huge name")
+    return tuple(servers)
 
 
 def _stamp(version: DataVersion | None) -> VersionStamp | None:
@@ -149,6 +167,8 @@ def _stamp(version: DataVersion | None) -> VersionStamp | None:
 def _mapping(info: MappingInfo) -> StaticMapping:
     if not info.topic or not info.bname:
         raise BadRequest("a static topic mapping has no topic or no broker name")
+    if max(len(info.topic), len(info.bname), len(info.scope or "")) > MAX_NAME:
+        raise BadRequest(f"a static topic mapping has a name longer than {MAX_NAME} characters")
     return StaticMapping(
         topic=info.topic,
         bname=info.bname,
@@ -216,7 +236,7 @@ def query_data_version(request: Command, services: Services, caller: Caller) -> 
 
 def get_member_group(request: Command, services: Services, caller: Caller) -> Reply:
     name = required(request, "brokerName")
-    cluster = request.ext_fields.get("clusterName")
+    cluster = optional(request, "clusterName")
     group = services.routes.members.find_group(cluster or "", name)
     if group is None:
         named = services.routes.members.groups_named(name)

@@ -4,7 +4,7 @@ from routebook.handlers.services import Answer, Caller, Services
 from routebook.state.model import MASTER, Group
 from routebook.wire.codes import ResponseCode, Version
 from routebook.wire.command import Command, Reply
-from routebook.wire.headers import boolean
+from routebook.wire.headers import MAX_NAME, boolean
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 _NOT_FOUND = (
@@ -35,7 +35,7 @@ def wants_standard(request: Command) -> bool:
 
 
 def not_found(topic: str) -> Reply:
-    return Reply(ResponseCode.TOPIC_NOT_EXIST, _NOT_FOUND % (topic or "null"))
+    return Reply(ResponseCode.TOPIC_NOT_EXIST, _NOT_FOUND % (topic[:MAX_NAME] or "null"))
 
 
 def _ready(services: Services) -> bool:

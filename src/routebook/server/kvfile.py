@@ -93,7 +93,7 @@ class KvFile:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((change, done))
-        size = len(change.key) + len(change.value or "")
+        size = len(change.namespace) + len(change.key) + len(change.value or "")
         self._reserved += size
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())

@@ -30,7 +30,8 @@ class KvStore:
         self._max_bytes = max_bytes
         self._tables: Tables = {} if tables is None else tables
         self._size = sum(
-            len(key) + len(value) for table in self._tables.values() for key, value in table.items()
+            len(namespace) + sum(len(key) + len(value) for key, value in table.items())
+            for namespace, table in self._tables.items()
         )
 
     @property
@@ -52,6 +53,7 @@ class KvStore:
             return self.find(change.namespace, change.key) is not None
         before = self.find(change.namespace, change.key)
         growth = len(change.value) - len(before or "") + (len(change.key) if before is None else 0)
+        growth += 0 if change.namespace in self._tables else len(change.namespace)
         if growth > 0 and self._size + reserved + growth > self._max_bytes:
             raise TableFull("key-value pairs", self._max_bytes, "maxKvBytes")
         return before != change.value
@@ -78,6 +80,8 @@ class KvStore:
             before = self.find(change.namespace, change.key)
             if before == change.value:
                 continue
+            if change.namespace not in self._tables:
+                self._size += len(change.namespace)
             table = self._tables.setdefault(change.namespace, {})
             if change.value is None:
                 self._size -= len(change.key) + len(table.pop(change.key))

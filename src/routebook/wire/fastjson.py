@@ -175,33 +175,45 @@ def _target(document: Any, path: str, parents: tuple[Any, ...]) -> Any:
     return value
 
 
-_SHORT_ESCAPES = {
-    '"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
-}  # fmt: skip
-_ESCAPED_BY_DEFAULT = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
-_ESCAPED_BY_STANDARD = re.compile('["\\\\/\x00-\x1f\x7f-\U0010ffff]')
+def _unicode_escape(code: int) -> str:
+    units = chr(code).encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i] << 8 | units[i + 1]:04X}" for i in range(0, len(units), 2))
+
+
+class _StandardEscapes(dict[int, str]):
+    """Everything beyond ASCII is escaped; made when met, since most of it never is."""
+
+    def __missing__(self, code: int) -> str:
+        return _unicode_escape(code)
+
+
+_CONTROLS = {code: _unicode_escape(code) for code in (*range(0x20), *range(0x7F, 0xA0))}
+_SHORT = {
+    ord('"'): '\\"',
+    ord("\\"): r"\\",
+    ord("\b"): r"\b",
+    ord("\f"): r"\f",
+    ord("\n"): r"\n",
+    ord("\r"): r"\r",
+    ord("\t"): r"\t",
+}
+_LINE_ENDS = {code: _unicode_escape(code) for code in (0x2028, 0x2029)}
+_DEFAULT_ESCAPES = _CONTROLS | _LINE_ENDS | _SHORT
+_STANDARD_ESCAPES = _StandardEscapes(
+    {code: chr(code) for code in range(0x20, 0x7F)} | _CONTROLS | _SHORT | {ord("/"): "\\/"}
+)
 
 
 def quoted(text: str) -> bytes:
     """A string literal in fastjson's default form."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return b'"' + text.encode() + b'"'
-    return b'"' + _ESCAPED_BY_DEFAULT.sub(_escaped, text).encode("utf-8", "replace") + b'"'
+    return b'"' + text.translate(_DEFAULT_ESCAPES).encode("utf-8", "replace") + b'"'
 
 
 def quoted_standard(text: str) -> bytes:
     """A string literal in the browser-compatible form."""
-    return b'"' + _ESCAPED_BY_STANDARD.sub(_escaped, text).encode() + b'"'
-
-
-def _escaped(match: re.Match[str]) -> str:
-    character = match[0]
-    if character == "/":
-        return "\\/"
-    if short := _SHORT_ESCAPES.get(character):
-        return short
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[i] << 8 | units[i + 1]:04X}" for i in range(0, len(units), 2))
+    return b'"' + text.translate(_STANDARD_ESCAPES).encode() + b'"'
 
 
 def quoted_list(texts: list[str]) -> bytes:

@@ -10,14 +10,24 @@ from dataclasses import dataclass
 from routebook.wire.command import Command
 from routebook.wire.errors import BadRequest
 
+MAX_NAME = 4096  # of names and addresses; RocketMQ's own limits are far below
+
 _JAVA_INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
 
 
 def required(request: Command, name: str) -> str:
     """The value of an ext field; raises BadRequest when absent or empty."""
-    value = request.ext_fields.get(name)
+    value = optional(request, name)
     if not value:
         raise BadRequest(f"{name} is missing")
+    return value
+
+
+def optional(request: Command, name: str) -> str | None:
+    """The value of an ext field, which may be empty; None when absent."""
+    value = request.ext_fields.get(name)
+    if value is not None and len(value) > MAX_NAME:
+        raise BadRequest(f"{name} is longer than {MAX_NAME} characters")
     return value
 
 
@@ -75,10 +85,10 @@ class RegisterBrokerHeader:
     def of(cls, request: Command) -> "RegisterBrokerHeader":
         return cls(
             broker=BrokerIdentity.of(request),
-            ha_server_addr=request.ext_fields.get("haServerAddr"),
+            ha_server_addr=optional(request, "haServerAddr"),
             heartbeat_timeout_ms=integer(request, "heartbeatTimeoutMillis"),
             acting_master=boolean(request, "enableActingMaster"),
             compressed=boolean(request, "compressed") or False,
             body_crc32=integer(request, "bodyCrc32") or 0,
-            zone=request.ext_fields.get("__ZONE_NAME"),
+            zone=optional(request, "__ZONE_NAME"),
         )

@@ -318,4 +318,14 @@ def test_pairs_beyond_the_limit_are_refused() -> None:
     fields: dict[str, str | None] = {"namespace": "n", "key": "k", "value": "v" * 10}
     reply = desk.ask(RequestCode.PUT_KV_CONFIG, fields)
     assert "exceed the limit of 10" in (reply.remark or "")
-    assert desk.ask(RequestCode.PUT_KV_CONFIG, {**fields, "value": "v" * 9}).code == 0
+    assert desk.ask(RequestCode.PUT_KV_CONFIG, {**fields, "value": "v" * 8}).code == 0
+
+
+def test_names_longer_than_any_real_one_are_refused() -> None:
+    desk = Desk()
+    reply = desk.register("b" * 5000)
+    assert (reply.code, reply.remark) == (1, "brokerName is longer than 4096 characters")
+    reply = desk.register(body=registration_body(["t" * 5000, "other"]))
+    assert (reply.code, reply.remark) == (1, "a topic name is longer than 4096 characters")
+    reply = desk.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "t" * 1_000_000})
+    assert len(reply.remark or "") < 5000

@@ -1,0 +1,115 @@
+"""What the documents show works, and what they name exists."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    pattern = re.compile(rf"```{language}\n(.*?)```", re.DOTALL)
+    return [
+        (path.relative_to(ROOT).as_posix(), block)
+        for path in DOCUMENTS
+        for block in pattern.findall(path.read_text())
+    ]
+
+
+@pytest.mark.parametrize(("document", "code"), blocks("python"))
+def test_python_examples_run(document: str, code: str, tmp_path: Path) -> None:
+    code = code.replace("/tmp/node", str(tmp_path))
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"127\.0\.0\.1:\d+", run.stdout)
+
+
+def serve_commands() -> list[str]:
+    lines = (
+        line.strip().removeprefix("$ ")
+        for _, block in blocks("(?:console)?")
+        for line in block.splitlines()
+    )
+    return sorted(
+        {
+            re.sub(r" {2,}#.*| *# .*", "", line)
+            for line in lines
+            if "routebook serve" in line and "$" not in line
+        }
+    )
+
+
+@pytest.mark.parametrize("command", serve_commands())
+def test_serve_commands_are_accepted(command: str, tmp_path: Path) -> None:
+    (tmp_path / "namesrv.properties").write_text("listenPort=9876\n")
+    arguments = command.split()[1:]
+    arguments = [
+        "namesrv.properties" if "/" in a and a.endswith(".properties") else a for a in arguments
+    ]
+    run = subprocess.run(
+        [sys.executable, "-m", "routebook", *arguments, "-p"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "listenPort=" in run.stdout
+
+
+def test_make_targets_named_in_the_documents_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        target
+        for path in DOCUMENTS
+        for target in re.findall(r"`make ([a-z]+)|^make ([a-z]+)", path.read_text(), re.MULTILINE)
+        for target in target
+        if target
+    }
+    assert named
+    assert named <= targets
+
+
+def test_links_lead_somewhere() -> None:
+    for path in DOCUMENTS:
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
+            if "://" not in link:
+                assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+def test_tests_named_in_the_compatibility_document_exist() -> None:
+    text = (ROOT / "docs" / "compatibility.md").read_text()
+    known = {
+        name
+        for path in ROOT.glob("tests/**/test_*.py")
+        for name in re.findall(r"def (test_\w+)", path.read_text())
+    }
+    for file in re.findall(r"`(tests/[\w/.]+)", text):
+        assert (ROOT / file).exists(), file
+    named = set(re.findall(r"\b(test_\w+)(?!\w*\.py)`", text))
+    assert len(named) > 20
+    assert named <= known
+
+
+def test_every_setting_of_the_operations_table_is_one() -> None:
+    from routebook.settings import KEYS
+
+    text = (ROOT / "docs" / "operations.md").read_text()
+    rows = re.findall(
+        r"^\| ([\w., ()`-]+?) \|", text.split("### Settings changed")[0], re.MULTILINE
+    )
+    names = {
+        name.strip()
+        for row in rows
+        for name in re.sub(r"\(.*?\)", "", row).split(",")
+        if name.strip() not in ("key", "---")
+    }
+    assert len(names) > 20
+    assert names - {"---"} <= set(KEYS)
