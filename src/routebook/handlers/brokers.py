@@ -70,6 +70,7 @@ def _register(
         max_frame=services.max_frame,
         max_topics=services.max_topics_per_broker,
     )
+    yield
     topics = yield from _shapes(body.topics)
     registration = _registration(header, body, topics, fingerprint, caller)
     steps = services.routes.register(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FLUSH_BYTES = 128 * 1024
+LARGE_BODY = 64 * 1024
 MAX_PENDING = 64  # answers of one connection that may wait for the disk or another server
 GO_AWAY = Reply(ResponseCode.GO_AWAY, "please go away")
 
@@ -192,7 +193,7 @@ class Connection(asyncio.Protocol):
                     self._write(out)
                     out, size = [], 0
                     self._slices, self._request = answer, request
-                    self._service.work_on(self)
+                    self._service.work_on(self, large=len(body) > LARGE_BODY)
                 else:
                     self._wait_for(cast(Awaitable[Reply], answer), request)
         except WireError as error:

@@ -125,12 +125,13 @@ class Service:
 
     # -- long work, one answer at a time so that its memory is bounded
 
-    def work_on(self, connection: Connection) -> None:
+    def work_on(self, connection: Connection, *, large: bool) -> None:
         """Begin with a sliced answer now, or have it wait for its turn."""
         self._at_work.append(connection)
         if len(self._at_work) > 1 or self._working:
             return
-        if connection.advance(self.loop.time() + SLICE_S):
+        # Receiving and checking a large body took its time; decoding it is another turn.
+        if not large and connection.advance(self.loop.time() + SLICE_S):
             self._at_work.popleft()
         else:
             self.loop.call_soon(self._work)

@@ -42,7 +42,7 @@ from routebook.state.model import (
 from routebook.state.revision import Revision
 from routebook.state.topics import TopicTable
 
-TOPICS_A_SLICE = 2000
+TOPICS_A_SLICE = 1000
 
 
 @dataclass(slots=True)

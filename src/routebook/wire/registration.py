@@ -28,7 +28,7 @@ from routebook.wire.errors import BadRequest, BodyTooLarge, DialectError
 from routebook.wire.header_json import as_text
 
 INFLATED_PER_FRAME = 4  # a body may inflate to this many times the frame limit
-TOPICS_A_SLICE = 2000
+TOPICS_A_SLICE = 1000
 MAX_ODD_TEXT = 256 * 1024  # beyond this only what typed decoding takes is read
 MAX_DATA_VERSION = 64 * 1024
 _INFLATE_STEP = 1 << 20
