@@ -1,6 +1,8 @@
 """What brokers ask: register, unregister, heartbeat, data version, member group."""
 
 from collections.abc import Generator
+from itertools import islice
+from operator import attrgetter
 from sys import intern
 
 from routebook.events import Event
@@ -99,26 +101,33 @@ def _recorded(
         yield
 
 
+class _ShapeByNumbers(dict[tuple[int, int, int, int], QueueShape]):
+    """Each distinct shape once."""
+
+    def __missing__(self, numbers: tuple[int, int, int, int]) -> QueueShape:
+        shape = self[numbers] = QueueShape(*numbers)
+        return shape
+
+
+_name_of = attrgetter("topic_name")
+_numbers_of = attrgetter("read_queue_nums", "write_queue_nums", "perm", "topic_sys_flag")
+
+
 def _shapes(topics: dict[str, TopicConfig]) -> Slices[dict[str, QueueShape]]:
     """Queue shapes by topic, each distinct shape and each name held once."""
-    shapes: dict[tuple[int, int, int, int], QueueShape] = {}
+    shapes = _ShapeByNumbers()
     by_topic: dict[str, QueueShape] = {}
-    for index, (key, config) in enumerate(topics.items(), 1):
-        numbers = (
-            config.read_queue_nums,
-            config.write_queue_nums,
-            config.perm,
-            config.topic_sys_flag,
-        )
-        shape = shapes.get(numbers)
-        if shape is None:
-            shape = shapes[numbers] = QueueShape(*numbers)
-        topic = config.topic_name or key
-        if len(topic) > MAX_NAME:
+    items = iter(topics.items())
+    while chunk := list(islice(items, TOPICS_A_SLICE)):
+        keys, configs = zip(*chunk, strict=True)
+        names = list(map(_name_of, configs))
+        if None in names or "" in names:
+            names = [name or key for key, name in zip(keys, names, strict=True)]
+        if max(map(len, names)) > MAX_NAME:
             raise BadRequest(f"a topic name is longer than {MAX_NAME} characters")
-        by_topic[intern(topic)] = shape
-        if index % TOPICS_A_SLICE == 0:
-            yield
+        numbers = map(_numbers_of, configs)
+        by_topic.update(zip(map(intern, names), map(shapes.__getitem__, numbers), strict=True))
+        yield
     return by_topic
 
 

@@ -45,27 +45,27 @@ class TopicTable:
         queues, registered = self._queues, group.registered
         changes: list[QueueChange] = []
         read_only_shapes: dict[QueueShape, QueueShape] = {}
+        known_before = len(registered)
         for topic, shape in topics:
-            before = None
-            if topic in registered:
-                if not rewrite and registered[topic] == shape:
-                    continue
-                before = queues[topic][group]
             after = shape
             if read_only and shape.writable:
                 after = read_only_shapes.setdefault(shape, shape.without_write())
-            registered[topic] = shape
-            if before is None:
-                self.entries += 1
-                holders = queues.get(topic)
-                if holders is None:
-                    queues[topic] = {group: after}
-                else:
-                    holders[group] = after
+            known = registered.get(topic)
+            if known is None:
+                registered[topic] = shape
                 changes.append(QueueChange(topic, None, after))
-            elif before != after:
-                queues[topic][group] = after
-                changes.append(QueueChange(topic, before, after))
+                if topic in queues:
+                    queues[topic][group] = after
+                else:
+                    queues[topic] = {group: after}
+            elif rewrite or known != shape:
+                registered[topic] = shape
+                holders = queues[topic]
+                before = holders[group]
+                if before != after:
+                    holders[group] = after
+                    changes.append(QueueChange(topic, before, after))
+        self.entries += len(registered) - known_before
         return changes
 
     def set_permission(self, group: Group, *, writable: bool) -> list[QueueChange]:
