@@ -92,9 +92,12 @@ class Connection(asyncio.Protocol):
 
     def _greet(self, data: bytes) -> None:
         self._greeting += data
+        if self.partial_since is None:
+            self.partial_since = self._loop.time()  # until the first frame
         if self._expects_proxy and not self._take_proxy_header():
             return
         if not self._greeting:
+            self.partial_since = None
             return
         data, self._greeting = self._greeting, b""
         settings = self._service.tls_settings
@@ -137,6 +140,8 @@ class Connection(asyncio.Protocol):
             return
         if handshake := self._tls.take():
             self._transport.write(handshake)
+        if self._tls.established and not self._decoder.buffered:
+            self.partial_since = None
         if plain:
             self._frames(plain)
         if self._tls.closed and not self._closing:

@@ -64,6 +64,8 @@ def _line_of_damage(text: bytes) -> int:
         return error.lineno
     except UnicodeDecodeError as error:
         return text.count(b"\n", 0, error.start) + 1
+    except RecursionError:
+        pass
     return 1
 
 

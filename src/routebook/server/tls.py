@@ -31,7 +31,7 @@ class TlsSession:
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._established = False
+        self.established = False
         self.closed = False  # the peer said goodbye
 
     def decrypt(self, data: bytes) -> bytes:
@@ -39,9 +39,9 @@ class TlsSession:
         self._incoming.write(data)
         parts: list[bytes] = []
         try:
-            if not self._established:
+            if not self.established:
                 self._ssl.do_handshake()
-                self._established = True
+                self.established = True
             while part := self._ssl.read(_CHUNK):
                 parts.append(part)
             self.closed = True

@@ -29,7 +29,7 @@ _BARE_KEY = rb"-?[\w$.]++(?=\s*+:)"
 _TOKEN = re.compile(
     rb"(?P<plain>(?:"
     + _STRICT_STRING
-    + rb"|[^\"'{,\[]++|\[(?!\s*+,)|[{,](?!\s*+(?:[,}\]]|-?[\w$.]++\s*+:)))*+)"
+    + rb"|[^\"'{,\[]++|\[(?!\s*+,)|[{,](?!\s*+(?:[,}\]]|-?[\w$.]++\s*+:))){0,4096}+)"
     + rb"(?:(?P<commas>,(?:\s*+,)*+\s*+(?=[}\]]))"
     + rb"|(?P<open>[{,\[](?:\s*+,)*+\s*+)(?P<key>"
     + _BARE_KEY
@@ -43,7 +43,8 @@ _ESCAPED: Final = {
     "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "1": "\1",
     "2": "\2", "3": "\3", "4": "\4", "5": "\5", "6": "\6", "7": "\7",
 }  # fmt: skip
-_ODDITIES_A_SLICE = 1000
+_TURNS_A_SLICE = 500
+MAX_ODDITIES = 250_000  # bare keys of static topics: some 30,000 topics of eight queues
 _MAX_DEPTH = 64
 MAX_EXPANSION = 100_000  # values that all references of a text may stand for
 
@@ -65,21 +66,27 @@ def normalised(text: bytes) -> bytes:
 def normalised_slices(text: bytes) -> Slices[bytes]:
     """``normalised`` as a generator that returns the text and yields every few milliseconds."""
     parts: list[bytes] = []
-    position, oddities = 0, 0
+    position, oddities, turns = 0, 0, 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None or match.end() == position:
             raise DialectError(f"not JSON at byte {position}")
-        parts.append(match["plain"])
-        if match["open"] is not None:
-            parts.append(match["open"][:1])
-            if match["key"] is not None:
-                parts.append(b'"' + match["key"] + b'"')
-        elif match["string"] is not None:
-            parts.append(_requoted(match["string"]))
+        plain, _, opening, key, string = match.groups()
+        parts.append(plain)
+        if opening is not None:
+            parts.append(opening[:1])
+            if key is not None:
+                parts.append(b'"' + key + b'"')
+        elif string is not None:
+            parts.append(_requoted(string))
+        oddities += match.end() != match.end("plain")
+        if oddities > MAX_ODDITIES:
+            raise DialectError(f"more than {MAX_ODDITIES} departures from JSON")
+        # A long plain stretch is many oddities' work.
+        turns += 1 + len(plain) // 1024
         position = match.end()
-        oddities += 1
-        if oddities % _ODDITIES_A_SLICE == 0:
+        if turns > _TURNS_A_SLICE:
+            turns = 0
             yield
     return b"".join(parts)
 
