@@ -13,6 +13,7 @@ import urllib.request
 
 from routebook.client.connection import NameServerConnection
 from routebook.settings import TestClusterSettings
+from routebook.wire.address import split_address
 from routebook.wire.codes import RequestCode, ResponseCode
 from routebook.wire.command import Command
 
@@ -34,14 +35,13 @@ class ProductionRoutes:
         addresses = await self._find_addresses()
         for turn in range(len(addresses)):
             index = (self._preferred + turn) % len(addresses)
-            host, _, port = addresses[index].rpartition(":")
             question = Command(
                 code=RequestCode.GET_ROUTEINFO_BY_TOPIC,
                 version=request.version,
                 ext_fields=request.ext_fields,
             )
             try:
-                async with NameServerConnection(host.strip("[]"), int(port)) as nameserver:
+                async with NameServerConnection(*split_address(addresses[index])) as nameserver:
                     answer = await nameserver.request(question)
             except (OSError, TimeoutError, ValueError) as error:
                 logger.warning("production NameServer %s: %s", addresses[index], error)

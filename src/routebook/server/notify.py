@@ -9,6 +9,7 @@ import logging
 import ssl
 
 from routebook.events import MinBrokerChanged
+from routebook.wire.address import split_address
 from routebook.wire.codec import encode_request
 from routebook.wire.codes import RequestCode, Version
 from routebook.wire.command import FLAG_ONEWAY, Command
@@ -49,12 +50,10 @@ class MinBrokerNotifier:
             task.add_done_callback(self._tasks.discard)
 
     async def _send(self, recipient: str, frame: bytes) -> None:
-        host, _, port = recipient.rpartition(":")
         try:
+            host, port = split_address(recipient)
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                _, writer = await asyncio.open_connection(
-                    host.strip("[]"), int(port), ssl=self._context
-                )
+                _, writer = await asyncio.open_connection(host, port, ssl=self._context)
                 try:
                     writer.write(frame)
                     await writer.drain()
