@@ -69,8 +69,8 @@ class NameServer:
             config_text=self._remote_config.text,
             update_config=self._remote_config.update,
         )
+        self._production = ProductionRoutes(settings.test_cluster)
         if settings.test_cluster.enabled:
-            self._production = ProductionRoutes(settings.test_cluster)
             self._services.find_in_production = self._find_in_production
         self._service: Service | None = None
         self._kv_log: asyncio.Task[None] | None = None
@@ -95,6 +95,7 @@ class NameServer:
         await asyncio.gather(self._kv_log, return_exceptions=True)
         await self._service.stop()
         await self._notifier.stop()
+        await self._production.close()
         await self._kv_file.flush()
 
     @property

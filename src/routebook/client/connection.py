@@ -27,9 +27,7 @@ class NameServerConnection:
         self._writer: asyncio.StreamWriter | None = None
 
     async def __aenter__(self) -> "NameServerConnection":
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            reader, self._writer = await asyncio.open_connection(self._host, self._port)
-        self._reader_task = asyncio.create_task(self._read(reader))
+        await self.open()
         return self
 
     async def __aexit__(
@@ -38,15 +36,28 @@ class NameServerConnection:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._writer is not None
-        assert self._reader_task is not None
-        self._writer.close()
-        self._reader_task.cancel()
-        await asyncio.gather(self._reader_task, return_exceptions=True)
+        await self.close()
+
+    async def open(self) -> None:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            reader, self._writer = await asyncio.open_connection(self._host, self._port)
+        self._reader_task = asyncio.create_task(self._read(reader))
+
+    async def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if self._reader_task is not None:
+            self._reader_task.cancel()
+            await asyncio.gather(self._reader_task, return_exceptions=True)
+
+    @property
+    def broken(self) -> bool:
+        return self._reader_task is None or self._reader_task.done()
 
     async def request(self, command: Command, timeout_s: float = REQUEST_TIMEOUT_S) -> Command:
         """Send a copy of ``command`` under an opaque of its own and wait for the answer."""
-        assert self._writer is not None
+        if self._writer is None or self.broken:
+            raise ConnectionError("the connection to the NameServer is closed")
         opaque = next(self._opaques)
         sent = Command(
             command.code,

@@ -10,6 +10,7 @@ import logging
 import os
 import time
 import urllib.request
+from http.client import HTTPException
 
 from routebook.client.connection import NameServerConnection
 from routebook.settings import TestClusterSettings
@@ -29,41 +30,66 @@ class ProductionRoutes:
         self._addresses: list[str] = []
         self._asked_at = -REFRESH_S
         self._preferred = 0
+        self._connection: NameServerConnection | None = None
+        self._connected_to = ""
+        self._lock = asyncio.Lock()  # one look-up of addresses and one connection for all who ask
 
     async def find(self, request: Command) -> bytes | None:
         """The route production has for the topic of ``request``, in the form it asks for."""
+        question = Command(
+            code=RequestCode.GET_ROUTEINFO_BY_TOPIC,
+            version=request.version,
+            ext_fields=request.ext_fields,
+        )
         addresses = await self._find_addresses()
-        for turn in range(len(addresses)):
-            index = (self._preferred + turn) % len(addresses)
-            question = Command(
-                code=RequestCode.GET_ROUTEINFO_BY_TOPIC,
-                version=request.version,
-                ext_fields=request.ext_fields,
-            )
+        for _ in addresses:
+            preferred = self._preferred
+            address = addresses[preferred % len(addresses)]
             try:
-                async with NameServerConnection(*split_address(addresses[index])) as nameserver:
-                    answer = await nameserver.request(question)
+                connection = await self._connected(address)
+                answer = await connection.request(question)
             except (OSError, TimeoutError, ValueError) as error:
-                logger.warning("production NameServer %s: %s", addresses[index], error)
+                logger.warning(
+                    "production NameServer %s: %s", address, error or "no answer in time"
+                )
+                if self._preferred == preferred:  # nobody else has given up on it meanwhile
+                    self._preferred += 1
                 continue
-            self._preferred = index
             return answer.body if answer.code == ResponseCode.SUCCESS else None
         return None
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _connected(self, address: str) -> NameServerConnection:
+        async with self._lock:
+            connection = self._connection
+            if connection is not None:
+                if self._connected_to == address and not connection.broken:
+                    return connection
+                await connection.close()
+            self._connection = None
+            connection = NameServerConnection(*split_address(address))
+            await connection.open()
+            self._connection, self._connected_to = connection, address
+            return connection
 
     async def _find_addresses(self) -> list[str]:
         fixed = self._settings.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
         if fixed:
             return _split(fixed)
-        if time.monotonic() - self._asked_at >= REFRESH_S:
-            self._asked_at = time.monotonic()
-            url = address_url(self._settings)
-            try:
-                text = await asyncio.to_thread(_fetch, url)
-            except (OSError, ValueError) as error:
-                logger.warning("production NameServers cannot be found at %s: %s", url, error)
-            else:
-                self._addresses = _split(text) or self._addresses
-        return self._addresses
+        async with self._lock:
+            if time.monotonic() - self._asked_at >= REFRESH_S:
+                url = address_url(self._settings)
+                try:
+                    text = await asyncio.to_thread(_fetch, url)
+                except (OSError, ValueError, HTTPException) as error:
+                    logger.warning("production NameServers cannot be found at %s: %s", url, error)
+                else:
+                    self._addresses = _split(text) or self._addresses
+                self._asked_at = time.monotonic()
+            return self._addresses
 
 
 def address_url(settings: TestClusterSettings) -> str:

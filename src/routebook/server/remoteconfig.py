@@ -77,11 +77,11 @@ class RemoteConfig:
                 return
             values = {**self._values, **wanted}
             live = self._parsed(values)
-            kept = {**await asyncio.to_thread(load, self._path.parent), **wanted}
             try:
+                kept = {**await asyncio.to_thread(load, self._path.parent), **wanted}
                 await asyncio.to_thread(replace_file, self._path, _encoded(kept))
-            except OSError as error:
-                raise NotDurable(str(self._path), str(error.strerror)) from error
+            except (OSError, SettingsError) as error:
+                raise NotDurable(str(self._path), str(error)) from error
             self._values = values
             self._use(live)
             self._record(

@@ -1,4 +1,5 @@
 import pytest
+
 from routebook.wire.address import split_address
 
 
