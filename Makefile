@@ -45,7 +45,8 @@ differential: peers ## compare thousands of request sequences with the Java Name
 	@$(BIN)/python -m tests.differential $(ARGS)
 
 bench: peers ## measure against the Java NameServer, interleaved (benchmarks/README.md)
-	@$(BIN)/python benchmarks/run.py $(ARGS)
+	@$(BIN)/python -m benchmarks.run $(ARGS)
+	@$(BIN)/python -m benchmarks.storm
 
 golden: peers ## record golden vectors anew and show what changed; never run by CI
 	@$(BIN)/python tests/interop/record_golden.py && git diff --stat tests/golden

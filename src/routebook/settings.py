@@ -44,7 +44,7 @@ class ListenSettings:
     idle_timeout_s: int = 120
     frame_timeout_s: int = 60
     max_frame: int = 16 * 1024 * 1024
-    max_buffered_bytes: int = 256 * 1024 * 1024
+    max_buffered_bytes: int = 64 * 1024 * 1024
     max_connections: int = 65_536
     high_water: int = 0
     low_water: int = 0
@@ -179,7 +179,7 @@ KEYS: dict[str, Key] = {
         Key("enableShutdownGracefully", "false", "bool", "send GO_AWAY while stopping"),
         Key("shutdownWaitTimeSeconds", "30", "int", "for at most this long"),
         Key("com.rocketmq.remoting.frameMaxLength", "16777216", "int", "largest frame, bytes"),
-        Key("maxBufferedBytes", "268435456", "int", "memory for frames not yet complete"),
+        Key("maxBufferedBytes", "67108864", "int", "memory for frames not yet complete"),
         Key("maxConnections", "65536", "int", "connections served at once"),
         Key("maxTopicsPerBroker", "300000", "int", "topics one broker may register"),
         Key("maxRouteEntries", "10000000", "int", "topic and broker pairs held"),

@@ -21,6 +21,7 @@ from routebook.wire.command import Command
 logger = logging.getLogger(__name__)
 
 REFRESH_S = 120.0
+RETRY_S = 10.0  # while no address is known
 HTTP_TIMEOUT_S = 3.0
 
 
@@ -49,9 +50,7 @@ class ProductionRoutes:
                 connection = await self._connected(address)
                 answer = await connection.request(question)
             except (OSError, TimeoutError, ValueError) as error:
-                logger.warning(
-                    "production NameServer %s: %s", address, error or "no answer in time"
-                )
+                logger.warning("production NameServer %s: %r", address, error)
                 if self._preferred == preferred:  # nobody else has given up on it meanwhile
                     self._preferred += 1
                 continue
@@ -89,6 +88,8 @@ class ProductionRoutes:
                 else:
                     self._addresses = _split(text) or self._addresses
                 self._asked_at = time.monotonic()
+                if not self._addresses:
+                    self._asked_at -= REFRESH_S - RETRY_S
             return self._addresses
 
 
