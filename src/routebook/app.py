@@ -12,7 +12,7 @@ from types import TracebackType
 
 from routebook import __version__
 from routebook.client.production import ProductionRoutes
-from routebook.events import Event, MinBrokerChanged, RequestRefused
+from routebook.events import BrokerLeft, Event, MinBrokerChanged, RequestRefused
 from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.routes import not_found
@@ -119,9 +119,10 @@ class NameServer:
                 continue  # nothing changed
             self._services.memo.clear()
             self._services.renderer.clear()
-            if (
-                isinstance(event, MinBrokerChanged)
-                and self._services.live.notify_min_broker_id_changed
+            if isinstance(event, BrokerLeft) and self._service is not None:
+                self._service.clear_away()
+            elif isinstance(event, MinBrokerChanged) and (
+                self._services.live.notify_min_broker_id_changed
             ):
                 self._notifier.notify(event)
 

@@ -20,7 +20,8 @@ NAMES = st.sampled_from(["a", "b"])
 ADDRS = st.sampled_from(["x:1", "y:1", "z:1"])
 IDS = st.integers(0, 2)
 LINKS = st.integers(1, 4)
-TOPICS = st.sampled_from(["t1", "t2", "t3", "t4"])
+ALL_TOPICS = ["t1", "t2", "t3", "t4"]
+TOPICS = st.sampled_from(ALL_TOPICS)
 SHAPES = st.builds(
     QueueShape, st.sampled_from([4, 8]), st.just(8), st.sampled_from([4, 6]), st.just(0)
 )
@@ -193,11 +194,15 @@ class RouteTableMachine(RuleBasedStateMachine):
     def register_topic(self, topic: str, name: str, shape: QueueShape) -> None:
         self.story.hear(self.table.register_topic(topic, [(name, shape)], peer="p"))
 
+    @rule()
+    def clear_some(self) -> None:
+        self.table.topics.clear_some()
+
     def facts(self) -> tuple[object, object]:
         groups = {(g.cluster, g.name): g.addrs for g in self.table.members.groups()}
         queues = {
             ((group.cluster, group.name), topic): tuple(shape)
-            for topic in self.table.topics
+            for topic in ALL_TOPICS
             for group, shape in self.table.topics.queues(topic).items()
         }
         return groups, queues
@@ -224,8 +229,13 @@ class RouteTableMachine(RuleBasedStateMachine):
                 assert self.table.members.find_live(group.cluster, member.addr) is member
             for topic in group.registered:
                 assert group in self.table.topics.queues(topic)
-        entries = sum(len(self.table.topics.queues(topic)) for topic in self.table.topics)
+        entries = sum(len(self.table.topics.queues(topic)) for topic in ALL_TOPICS)
         assert self.table.topics.entries == entries
+
+    @rule()
+    def listing_everything_shows_what_is_held_and_nothing_else(self) -> None:
+        held = {topic for topic in ALL_TOPICS if self.table.topics.queues(topic)}
+        assert set(self.table.topics) == held
 
 
 TestRouteTable = RouteTableMachine.TestCase

@@ -36,6 +36,7 @@ class Service:
         self._expiry: asyncio.TimerHandle | None = None
         self._at_work: deque[Connection] = deque()
         self._working = False
+        self._clearing = False
         self._stopped = False
         self._refusing = False
         self.loop = asyncio.get_running_loop()
@@ -148,6 +149,17 @@ class Service:
             self._working = False
             if self._at_work:
                 self.loop.call_soon(self._work)
+
+    def clear_away(self) -> None:
+        """Clear away what brokers that left have left behind, a little at a time."""
+        if not self._clearing:
+            self._clearing = True
+            self.loop.call_soon(self._clear_some)
+
+    def _clear_some(self) -> None:
+        self._clearing = self._services.routes.topics.clear_some()
+        if self._clearing:
+            self.loop.call_soon(self._clear_some)
 
     # -- watching
 

@@ -421,7 +421,7 @@ class RouteTable:
         self.members.forget(member)
         topics_lost = 0
         if not group.members:
-            topics_lost = self.topics.drop_all(group)
+            topics_lost = self.topics.abandon(group)
             self.members.drop_group(group)
         events: list[Event] = [
             BrokerLeft(

@@ -2,32 +2,43 @@
 
 Two views of the same facts are kept in step: topic -> group -> queues for look-ups, and each
 group's own ``registered`` table for everything that concerns one broker.
+
+A group that has lost its last member is gone for every reader at once; its entries are cleared
+away a few at a time, since there may be a hundred thousand of them.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from routebook.events import QueueChange
 from routebook.state.model import PERM_WRITE, Group, QueueShape, StaticMapping
+
+CLEARED_A_SLICE = 2000
 
 
 class TopicTable:
     def __init__(self) -> None:
         self._queues: dict[str, dict[Group, QueueShape]] = {}
         self._mappings: dict[str, dict[str, tuple[StaticMapping, Group]]] = {}
+        self._abandoned: deque[Group] = deque()
         self.entries = 0  # (topic, group) pairs held
 
-    def __contains__(self, topic: str) -> bool:
-        return topic in self._queues
-
     def __iter__(self) -> Iterator[str]:
+        while self.clear_some():
+            pass
         return iter(self._queues)
 
     def queues(self, topic: str) -> Mapping[Group, QueueShape]:
         """Queues of ``topic`` by group; empty when nobody holds it."""
-        return self._queues.get(topic, {})
+        holders = self._queues.get(topic, {})
+        if self._abandoned:
+            return {group: shape for group, shape in holders.items() if group.members}
+        return holders
 
     def mappings(self, topic: str) -> list[StaticMapping]:
-        return [mapping for mapping, _ in self._mappings.get(topic, {}).values()]
+        held = self._mappings.get(topic, {}).values()
+        return [mapping for mapping, group in held if group.members]
 
     def write(
         self,
@@ -101,15 +112,27 @@ class TopicTable:
             if topic in group.registered:
                 changes.append(QueueChange(topic, self._queues[topic][group], None))
                 self._drop_one(group, topic)
+                self.entries -= 1
         return changes
 
-    def drop_all(self, group: Group) -> int:
-        """Forget everything of the group and return how many topics it had."""
+    def abandon(self, group: Group) -> int:
+        """Forget everything of a group without members; returns how many topics it had."""
         lost = len(group.registered)
-        for topic in list(group.registered):
-            self._drop_one(group, topic)
-        self.drop_mappings(group, list(group.mapped_topics))
+        self.entries -= lost
+        self._abandoned.append(group)
         return lost
+
+    def clear_some(self) -> bool:
+        """Clear away some entries of abandoned groups; whether there are more."""
+        if not self._abandoned:
+            return False
+        group = self._abandoned[0]
+        for topic in list(islice(group.registered, CLEARED_A_SLICE)):
+            self._drop_one(group, topic)
+        if not group.registered:
+            self.drop_mappings(group, list(group.mapped_topics))
+            self._abandoned.popleft()
+        return bool(self._abandoned)
 
     def _drop_one(self, group: Group, topic: str) -> None:
         del group.registered[topic]
@@ -117,7 +140,6 @@ class TopicTable:
         del holders[group]
         if not holders:
             del self._queues[topic]
-        self.entries -= 1
         if topic in group.mapped_topics:
             self.drop_mappings(group, [topic])
 

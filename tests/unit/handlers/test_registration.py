@@ -336,3 +336,17 @@ def test_a_registration_overtaken_between_slices_is_told_so() -> None:
     assert reply.code == ResponseCode.SYSTEM_ERROR
     assert "overtaken" in (reply.remark or "")
     assert member.stamp == (0, 1_700_000_000_000, 9)
+
+
+def test_a_broker_that_left_is_gone_before_its_entries_are_cleared_away() -> None:
+    desk = Desk()
+    topics = [f"t{n}" for n in range(5000)]
+    desk.register("broker-a", addr="a:1", link=1, body=registration_body(topics))
+    desk.register("broker-b", addr="b:1", link=2, body=registration_body(["t0", "t1"]))
+    desk.close(1)
+    assert list(desk.addrs("t0")) == ["broker-b"]
+    assert desk.route("t4999") is None
+    desk.register("broker-a", addr="a:1", link=3, body=registration_body(["t0", "t9"]))
+    assert desk.topic_list(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER) == ["t0", "t1", "t9"]
+    assert sorted(desk.addrs("t0")) == ["broker-a", "broker-b"]
+    assert desk.routes.topics.entries == 4
