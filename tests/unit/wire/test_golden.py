@@ -66,7 +66,8 @@ def test_recorded_registrations_are_taken_over(name: str) -> None:
     if name.endswith(("one-topic", "static-topic")):
         # What a broker sends for a new topic; before its first full registration it is refused.
         assert reply.remark == "register broker failed"
-        desk.ask(command.code, fields, registration_body(), version=command.version)
+        unchecked = {key: value for key, value in fields.items() if key != "bodyCrc32"}
+        desk.ask(command.code, unchecked, registration_body(), version=command.version)
         reply = desk.ask(command.code, fields, command.body, version=command.version)
     assert (reply.code, reply.remark) == (0, None)
     assert list(desk.cluster_info()["brokerAddrTable"]) == [fields["brokerName"]]
