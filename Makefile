@@ -49,7 +49,7 @@ bench: peers ## measure against the Java NameServer, interleaved (benchmarks/REA
 	@$(BIN)/python -m benchmarks.storm
 
 golden: peers ## record golden vectors anew and show what changed; never run by CI
-	@$(BIN)/python tests/interop/record_golden.py && git diff --stat tests/golden
+	@PYTHONPATH=tests $(BIN)/python -m interop.record_golden && git diff --stat tests/golden
 
 clean: ## remove what make created
 	rm -rf $(VENV) .peers .hypothesis .mypy_cache .ruff_cache .pytest_cache

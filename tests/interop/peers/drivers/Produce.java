@@ -1,0 +1,30 @@
+import java.nio.charset.StandardCharsets;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.message.Message;
+
+/**
+ * Sends messages one after the other and prints "sent N" when the broker stored all of them.
+ *
+ * <p>usage: java [-Dtls.enable=true] [-Dacl.accessKey=A -Dacl.secretKey=S]
+ *     Produce NAMESRV TOPIC COUNT
+ */
+public final class Produce {
+    public static void main(String[] args) throws Exception {
+        int count = Integer.parseInt(args[2]);
+        DefaultMQProducer producer = new DefaultMQProducer("produce-driver", Credentials.hook());
+        producer.setNamesrvAddr(args[0]);
+        producer.start();
+        for (int i = 0; i < count; i++) {
+            byte[] body = ("message " + i).getBytes(StandardCharsets.UTF_8);
+            SendResult result = producer.send(new Message(args[1], body));
+            if (result.getSendStatus() != SendStatus.SEND_OK) {
+                throw new IllegalStateException("message " + i + ": " + result);
+            }
+        }
+        System.out.println("sent " + count);
+        producer.shutdown();
+        System.exit(0);
+    }
+}
