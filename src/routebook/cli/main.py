@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -131,6 +132,8 @@ def _run(settings: Settings, sources: str) -> None:
     # collection would do, and it would keep every request waiting.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a connection is a file
     try:
         import uvloop
     except ImportError:  # a platform without it

@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
     # -- asyncio calls these
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self.transport = cast(asyncio.Transport, transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
         self.caller = Caller(self._service.next_link(), _peer_text(peername[0], peername[1]))
         self._expects_proxy = self._service.trusts_proxy(peername[0])
@@ -135,11 +135,11 @@ class Connection(asyncio.Protocol):
         try:
             plain = self._tls.decrypt(data)
         except ssl.SSLError as error:
-            self._transport.write(self._tls.take())
+            self.transport.write(self._tls.take())
             self.offend(f"TLS failed: {error.reason or error}")
             return
         if handshake := self._tls.take():
-            self._transport.write(handshake)
+            self.transport.write(handshake)
         if self._tls.established and not self._decoder.buffered:
             self.partial_since = None
         if plain:
@@ -266,7 +266,7 @@ class Connection(asyncio.Protocol):
             self._proceed()
 
     def _answer(self, request: Command, reply: Reply) -> None:
-        if not request.is_oneway and not self._transport.is_closing():
+        if not request.is_oneway and not self.transport.is_closing():
             self._write([encode_reply(request, reply, self._services.max_frame)])
 
     def _write(self, parts: list[bytes]) -> None:
@@ -274,9 +274,13 @@ class Connection(asyncio.Protocol):
             return
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         if self._tls is not None:
-            self._tls.encrypt(data)
+            try:
+                self._tls.encrypt(data)
+            except ssl.SSLError:  # the peer has said goodbye and will not read this
+                self.close()
+                return
             data = self._tls.take()
-        self._transport.write(data)
+        self.transport.write(data)
 
     # -- when to read
 
@@ -296,20 +300,21 @@ class Connection(asyncio.Protocol):
         self._update_reading()
 
     @property
-    def held(self) -> bool:
-        return self._held
+    def waits(self) -> bool:
+        """Whether it is not the sender's fault that a frame is not complete."""
+        return self._held or self._paused or self.busy
 
     def _update_reading(self) -> None:
         wanted = not (
             self._paused or self._held or self._slices or len(self._pending) >= MAX_PENDING
         )
-        if wanted == self._reading or self._transport.is_closing():
+        if wanted == self._reading or self.transport.is_closing():
             return
         self._reading = wanted
         if wanted:
-            self._transport.resume_reading()
+            self.transport.resume_reading()
         else:
-            self._transport.pause_reading()
+            self.transport.pause_reading()
 
     # -- closing
 
@@ -324,13 +329,13 @@ class Connection(asyncio.Protocol):
             self.close_cause = cause
         self._closing = True
         self.closing_since = self._loop.time()
-        self._transport.close()
+        self.transport.close()
 
     def abort(self, cause: Cause | None = None) -> None:
         if cause is not None:
             self.close_cause = cause
         self._closing = True
-        self._transport.abort()
+        self.transport.abort()
 
 
 def _ignore(data: bytes) -> None:

@@ -83,14 +83,17 @@ class Service:
     def trusts_proxy(self, host: str) -> bool:
         if not self._listen.trusted_proxies:
             return False
-        address = ipaddress.ip_address(host.partition("%")[0])
+        try:
+            address = ipaddress.ip_address(host.partition("%")[0])
+        except ValueError:  # gone before it could be asked for its address
+            return False
         if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
         return any(address in network for network in self._listen.trusted_proxies)
 
     def opened(self, connection: Connection) -> None:
         self._connections[connection.caller.link] = connection
-        transport = connection._transport
+        transport = connection.transport
         if len(self._connections) > self._listen.max_connections or self.draining:
             if not self._refusing and not self.draining:
                 logger.warning(
@@ -181,8 +184,7 @@ class Service:
                     connection.abort()
             elif (
                 connection.partial_since is not None
-                and not connection.held
-                and not connection.busy
+                and not connection.waits
                 and now - connection.partial_since > frame_s
             ):
                 connection.offend(f"a frame was not complete after {frame_s} s")
