@@ -21,6 +21,7 @@ from routebook.wire.command import Command
 logger = logging.getLogger(__name__)
 
 REFRESH_S = 120.0
+FAIL_FAST_S = 1.0  # after a failed attempt to connect
 RETRY_S = 10.0  # while no address is known
 HTTP_TIMEOUT_S = 3.0
 
@@ -33,6 +34,7 @@ class ProductionRoutes:
         self._preferred = 0
         self._connection: NameServerConnection | None = None
         self._connected_to = ""
+        self._unreachable_until: dict[str, float] = {}
         self._lock = asyncio.Lock()  # one look-up of addresses and one connection for all who ask
 
     async def find(self, request: Command) -> bytes | None:
@@ -69,8 +71,15 @@ class ProductionRoutes:
                     return connection
                 await connection.close()
             self._connection = None
+            # Those who asked meanwhile have waited long enough: one attempt is for all of them.
+            if time.monotonic() < self._unreachable_until.get(address, 0.0):
+                raise ConnectionError("it could not be reached a moment ago")
             connection = NameServerConnection(*split_address(address))
-            await connection.open()
+            try:
+                await connection.open()
+            except (OSError, TimeoutError):
+                self._unreachable_until[address] = time.monotonic() + FAIL_FAST_S
+                raise
             self._connection, self._connected_to = connection, address
             return connection
 

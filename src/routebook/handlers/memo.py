@@ -18,6 +18,7 @@ from routebook.wire.header_json import reply_around_opaque
 _PREFIX = Struct(">II")
 _OPAQUE = b'"opaque":'
 _DIGITS = re.compile(rb"[0-9]{1,10}(?=[,}])")
+_ZERO = ord("0")
 MAX_HEADER = 512
 MAX_ENTRIES = 16_384
 MAX_BYTES = 64 * 1024 * 1024
@@ -43,8 +44,8 @@ class AnswerMemo:
         if kept is None:
             return None
         opaque, digits = header[start:end], end - start
-        if digits > 10 or not opaque.isdigit():
-            return None
+        if digits > 9 or not opaque.isdigit() or (digits > 1 and opaque[0] == _ZERO):
+            return None  # perhaps no Java int, or no JSON number: the decoder knows
         before, after, body, header_length, length = kept
         return _PREFIX.pack(length + digits, header_length + digits), before, opaque, after, body
 
