@@ -30,7 +30,6 @@ from routebook.wire.header_json import as_text
 INFLATED_PER_FRAME = 4  # a body may inflate to this many times the frame limit
 TOPICS_A_SLICE = 1000
 MAX_ODD_TEXT = 256 * 1024  # beyond this only what typed decoding takes is read
-PIECEMEAL_BODY = 2 * 1024 * 1024  # smaller ones are decoded in one go, which is quicker in all
 MAX_DATA_VERSION = 64 * 1024
 _INFLATE_STEP = 1 << 20
 _INT = Struct(">i")
@@ -74,19 +73,6 @@ class _Body(msgspec.Struct, rename="camel"):
     topic_config_serialize_wrapper: _Wrapper | None = msgspec.field(default_factory=_Wrapper)
 
 
-class _SketchedWrapper(msgspec.Struct, rename="camel"):
-    data_version: DataVersion | None = DataVersion()
-    topic_config_table: dict[str, msgspec.Raw] = {}
-    topic_queue_mapping_info_map: dict[str, MappingInfo] | None = {}
-
-
-class _Sketch(msgspec.Struct, rename="camel"):
-    """A body whose topics are found but not yet looked at."""
-
-    topic_config_serialize_wrapper: _SketchedWrapper
-    filter_server_list: list[str] | None = []
-
-
 @dataclass(slots=True)
 class RegistrationBody:
     """``filter_servers`` None leaves what is known; ``data_version`` None never matches."""
@@ -111,8 +97,6 @@ _BODY = _Kind(_Body)
 _WRAPPER = _Kind(_Wrapper)
 _DATA_VERSION = _Kind(DataVersion)
 _MAPPING = _Kind(MappingInfo)
-_SKETCH = msgspec.json.Decoder(_Sketch)
-_TOPIC = msgspec.json.Decoder(TopicConfig)
 
 
 def crc32(body: bytes) -> int:
@@ -140,32 +124,10 @@ def decode_registration(
         return _registration(wrapper, None, max_topics)
     if compressed or body[0] == 0x78:
         return (yield from _decode_compressed(body, version, max_frame, max_topics))
-    decoded = yield from _decode_piecemeal(body, max_topics)
-    if decoded is None:
-        decoded = yield from _decode_slices(_BODY, body)
+    decoded = yield from _decode_slices(_BODY, body)
     return _registration(
         decoded.topic_config_serialize_wrapper, decoded.filter_server_list, max_topics
     )
-
-
-def _decode_piecemeal(body: bytes, max_topics: int) -> Slices[_Body | None]:
-    """A large body, one topic after the other; None for one that is small or odd."""
-    if len(body) < PIECEMEAL_BODY:
-        return None
-    try:
-        sketch = _SKETCH.decode(body)
-        raw_topics = sketch.topic_config_serialize_wrapper.topic_config_table
-        _check_count(len(raw_topics), max_topics)
-        topics: dict[str, TopicConfig] = {}
-        for index, (key, raw) in enumerate(raw_topics.items(), 1):
-            topics[key] = _TOPIC.decode(raw)
-            if index % TOPICS_A_SLICE == 0:
-                yield
-        rest = sketch.topic_config_serialize_wrapper
-        wrapper = _Wrapper(rest.data_version, topics, rest.topic_queue_mapping_info_map)
-        return _Body(sketch.filter_server_list, wrapper)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 def _registration(

@@ -3,7 +3,6 @@ import zlib
 import pytest
 
 from routebook.slices import finished
-from routebook.wire import registration
 from routebook.wire.errors import BadRequest, BodyTooLarge
 from routebook.wire.registration import (
     DataVersion,
@@ -94,17 +93,3 @@ def test_too_many_topics_are_refused(compress: bool) -> None:
     body = compressed_body(topics) if compress else registration_body(topics)
     with pytest.raises(BadRequest, match="1001 topics exceeds the limit of 1000"):
         decoded(body, compressed=compress)
-
-
-@pytest.mark.parametrize("odd", [False, True], ids=["strict", "with-an-odd-topic"])
-def test_a_large_body_is_decoded_piecemeal_to_the_same_end(
-    odd: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topics = {f"t{n}": {"perm": 4 + n % 4} for n in range(900)}
-    body = registration_body(topics, filter_servers=["f:1"], counter=3)
-    if odd:
-        body = body.replace(b'"perm": 5', b"'perm': '5'")
-    whole = decoded(body)
-    monkeypatch.setattr(registration, "PIECEMEAL_BODY", 0)
-    assert decoded(body) == whole
-    assert len(whole.topics) == 900
