@@ -251,3 +251,36 @@ def test_a_put_without_a_value_is_refused() -> None:
     reply = desk.ask(RequestCode.PUT_KV_CONFIG, {"namespace": "n", "key": "k"})
     assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, "value is missing")
     assert desk.kv.find_table("n") is None
+
+
+def test_a_negative_broker_id_is_refused() -> None:
+    desk = Desk()
+    reply = desk.ask(
+        RequestCode.REGISTER_BROKER, {**broker_fields(), "brokerId": "-1"}, registration_body()
+    )
+    assert (reply.code, reply.remark) == (1, "brokerId must not be negative, not -1")
+    assert desk.cluster_info()["brokerAddrTable"] == {}
+
+
+@pytest.mark.parametrize("field", ["brokerName", "clusterName", "brokerAddr"])
+def test_an_unregistration_under_another_name_changes_nothing(field: str) -> None:
+    desk = Desk()
+    desk.register()
+    reply = desk.ask(RequestCode.UNREGISTER_BROKER, {**broker_fields(), field: "other"})
+    assert reply.code == ResponseCode.SUCCESS
+    assert desk.addrs() == {"broker-a": {"0": "10.0.0.1:10911"}}
+
+
+def test_unit_flags_are_those_of_the_broker_that_announced_the_topic_first() -> None:
+    desk = Desk()
+    desk.register("b1", addr="1:1", body=registration_body({"t": {"topicSysFlag": 1}, "u": {}}))
+    desk.register("b2", addr="2:1", body=registration_body({"t": {"topicSysFlag": 0}, "u": {}}))
+    assert desk.topic_list(RequestCode.GET_UNIT_TOPIC_LIST) == ["t"]
+
+
+def test_filter_servers_of_an_address_in_two_groups_are_shown() -> None:
+    desk = Desk()
+    with_filter = registration_body(filter_servers=["f:1"])
+    desk.register("b1", addr="x:1", cluster="c1", link=1, body=with_filter)
+    desk.register("b2", addr="x:1", cluster="c2", link=2)
+    assert (desk.route() or {})["filterServerTable"] == {"x:1": ["f:1"]}
