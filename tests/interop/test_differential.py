@@ -1,0 +1,55 @@
+"""The Java NameServer and ours, asked the same things (``make differential`` for many more)."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from differential.cases import CASES, OPEN
+from differential.explore import explore
+from differential.play import Arena, Disagreement
+from differential.rules import OURS, Rule
+from differential.servers import arena
+from interop.support.peers import PROJECT
+
+COMPATIBILITY = PROJECT / "docs" / "compatibility.md"
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    with arena(tmp_path_factory.mktemp("differential")) as servers:
+        yield servers
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=OPEN[name]))
+        if name in OPEN
+        else name
+        for name in CASES
+    ],
+)
+def test_a_case_kept_by_name_differs_only_where_a_rule_allows_it(servers: Arena, name: str) -> None:
+    servers.play(CASES[name])
+
+
+def test_answers_differ_only_where_a_rule_allows_it(servers: Arena) -> None:
+    explore(servers, count=80, seed_number=7)
+    assert servers.compared > 80 * 40
+    assert servers.applied[Rule.MEMBER_GROUP_REMARK] > 80
+
+
+def test_a_difference_that_no_rule_allows_is_found_and_made_small(servers: Arena) -> None:
+    with (
+        servers.judging_by(OURS - {Rule.WRITE_BIT_ONLY}),
+        pytest.raises(Disagreement, match=r"no rule explains it") as found,
+    ):
+        explore(servers, count=500, seed_number=7)
+    steps = re.findall(r"^ +\d+ (\w+)", str(found.value), re.MULTILINE)
+    assert steps == ["Register", "SetWritable"]
+
+
+@pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.title)
+def test_every_rule_has_a_heading_of_its_name(rule: Rule) -> None:
+    assert f"\n### {rule.title}\n" in COMPATIBILITY.read_text()
