@@ -131,7 +131,7 @@ class NameServer:
 
     async def _find_in_production(self, request: Command) -> Reply:
         body = await self._production.find(request)
-        return Reply(body=body) if body else not_found(request.ext_fields.get("topic") or "")
+        return Reply(body=body) if body else not_found(request.ext_fields.get("topic"))
 
     async def _log_kv(self) -> None:
         await asyncio.sleep(KV_LOG_FIRST_S)

@@ -91,7 +91,7 @@ CASES: dict[str, Sequence] = {
         replace(MASTER, zone="", ha=""), SLAVE, GetRoute(ASK, "@t0", zone_mode="true", zone="z1")
     ),
     "blank-zone": _of(replace(MASTER, zone="z1"), GetRoute(ASK, "@t0", zone_mode="true", zone=" ")),
-    # Found here; see OPEN.
+    # Found here, mended since.
     "empty-topic-name": _of(GetRoute(ASK, "")),
     "spaces-around-a-zone": _of(
         replace(MASTER, zone="z1"), GetRoute(ASK, "@t0", zone_mode="true", zone=" z1 ")
@@ -109,12 +109,3 @@ CASES: dict[str, Sequence] = {
         _mapped(MASTER, 0), _mapped(OTHER, 5), _mapped(MASTER, 0)
     ),
 }
-
-OPEN = {
-    "empty-topic-name": "105 for an empty topic name says null in its remark",
-    "spaces-around-a-zone": "105 strips spaces from the zone it is asked for",
-    "no-body-from-an-old-broker-keeps-filters": "103 without body, version below 37, drops filters",
-    "repeat-drops-a-topic-added-by-217": "a repeat is not carried out although 217 came between",
-    "repeat-restores-an-overwritten-mapping": "a repeat does not restore what another broker took",
-}
-"""Cases in which ours is wrong, and what is wrong. Each is expected to fail until it is mended."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from differential.cases import CASES, OPEN
+from differential.cases import CASES
 from differential.explore import explore
 from differential.play import Arena, Disagreement
 from differential.rules import OURS, Rule
@@ -21,15 +21,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
         yield servers
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=OPEN[name]))
-        if name in OPEN
-        else name
-        for name in CASES
-    ],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_a_case_kept_by_name_differs_only_where_a_rule_allows_it(servers: Arena, name: str) -> None:
     servers.play(CASES[name])
 

@@ -15,11 +15,13 @@ _NOT_FOUND = (
 
 def get_route(request: Command, services: Services, caller: Caller) -> Answer:
     ext_fields, live = request.ext_fields, services.live
-    topic = ext_fields.get("topic") or ""
+    topic = ext_fields.get("topic")
     if services.find_in_production is not None:
         return _get_test_cluster_route(request, services, topic)
     if live.need_wait_for_service and not _ready(services):
         return Reply(ResponseCode.SYSTEM_ERROR, "name server not ready")
+    if topic is None:
+        return not_found(None)
     standard = wants_standard(request)
     zone = _zone(ext_fields)
     order_conf = services.kv.find(ORDER_NAMESPACE, topic) if live.order_message_enable else None
@@ -34,8 +36,9 @@ def wants_standard(request: Command) -> bool:
     return request.version >= Version.V4_9_4 or bool(boolean(request, "acceptStandardJsonOnly"))
 
 
-def not_found(topic: str) -> Reply:
-    return Reply(ResponseCode.TOPIC_NOT_EXIST, _NOT_FOUND % (topic[:MAX_NAME] or "null"))
+def not_found(topic: str | None) -> Reply:
+    name = "null" if topic is None else topic[:MAX_NAME]
+    return Reply(ResponseCode.TOPIC_NOT_EXIST, _NOT_FOUND % name)
 
 
 def _ready(services: Services) -> bool:
@@ -47,8 +50,8 @@ def _zone(ext_fields: dict[str, str | None]) -> str | None:
     """The zone to filter by, or None."""
     if (ext_fields.get("__ZONE_MODE") or "").lower() != "true":
         return None
-    zone = (ext_fields.get("__ZONE_NAME") or "").strip()
-    return zone or None
+    zone = ext_fields.get("__ZONE_NAME") or ""
+    return zone if zone.strip() else None
 
 
 def _special_body(
@@ -72,9 +75,11 @@ def _in_zone(group: Group, zone: str) -> bool:
     return MASTER not in group.members or (group.zone or "").lower() == zone.lower()
 
 
-async def _get_test_cluster_route(request: Command, services: Services, topic: str) -> Reply:
+async def _get_test_cluster_route(request: Command, services: Services, topic: str | None) -> Reply:
     """Cluster-test mode: what is unknown here is asked of production."""
     assert services.find_in_production is not None
+    if topic is None:
+        return not_found(None)
     order_conf = services.kv.find(ORDER_NAMESPACE, topic)
     body = _special_body(services, topic, None, order_conf, standard=wants_standard(request))
     if body is not None:

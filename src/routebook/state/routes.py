@@ -487,6 +487,7 @@ class RouteTable:
         events: list[Event] = []
         for name, shape in queues:
             for group in self.members.groups_named(name):
+                group.touched += 1
                 changes = self.topics.overwrite(group, topic, shape)
                 events += self._facts.topics_changed(group, changes, None, Cause.REGISTER, peer)
         return events

@@ -149,6 +149,8 @@ class TopicTable:
         before = by_name.get(mapping.bname)
         if before is not None and before == (mapping, group):
             return False
+        if before is not None and before[1] is not group:
+            before[1].touched += 1  # its next registration will want the place back
         by_name[mapping.bname] = (mapping, group)
         group.mapped_topics.add(mapping.topic)
         return True

@@ -118,7 +118,8 @@ def decode_registration(
     if version < 0:
         raise BadRequest(f"version {version} is not one of RocketMQ's")
     if not body:
-        return RegistrationBody(NOTHING)
+        old = version < Version.V3_0_11
+        return RegistrationBody(NOTHING, filter_servers=None if old else [])
     if version < Version.V3_0_11:
         wrapper = yield from _decode_slices(_WRAPPER, body)
         return _registration(wrapper, None, max_topics)
