@@ -36,6 +36,10 @@ def _mapped(broker: Register, queue: int) -> Register:
     return replace(broker, mappings=(Mapping("@t0", "@b0", ((queue, queue),)),))
 
 
+def _with_queues(broker: Register, queues: Queues) -> Register:
+    return replace(broker, topics=tuple((topic, queues) for topic, _ in broker.topics))
+
+
 def _of(*steps: Step, profile: Profile | None = None) -> Sequence:
     return Sequence(steps, profile or Profile())
 
@@ -91,6 +95,25 @@ CASES: dict[str, Sequence] = {
         replace(MASTER, zone="", ha=""), SLAVE, GetRoute(ASK, "@t0", zone_mode="true", zone="z1")
     ),
     "blank-zone": _of(replace(MASTER, zone="z1"), GetRoute(ASK, "@t0", zone_mode="true", zone=" ")),
+    "other-topics-of-a-prime-slave-with-deletion": _of(
+        MASTER,
+        replace(SLAVE, topics=_OTHER_TOPICS),
+        Close(0),
+        replace(SLAVE, topics=_OTHER_TOPICS),
+        profile=Profile(delete_topic_with_broker_registration=True),
+    ),
+    "mappings-keep-topics-from-deletion": _of(
+        MASTER,
+        replace(_mapped(MASTER, 0), topics=_OTHER_TOPICS),
+        MASTER,
+        profile=Profile(delete_topic_with_broker_registration=True),
+    ),
+    "mapped-topic-deleted-and-announced-again": _of(
+        _mapped(MASTER, 0), DeleteTopic(ASK, "@t0", None), _mapped(MASTER, 0)
+    ),
+    "filters-left-alone-by-null": _of(
+        replace(MASTER, filters=("f",)), replace(MASTER, filters=None), MASTER
+    ),
     # Found here, mended since.
     "empty-topic-name": _of(GetRoute(ASK, "")),
     "spaces-around-a-zone": _of(
@@ -107,5 +130,8 @@ CASES: dict[str, Sequence] = {
     ),
     "repeat-restores-an-overwritten-mapping": _of(
         _mapped(MASTER, 0), _mapped(OTHER, 5), _mapped(MASTER, 0)
+    ),
+    "repeat-after-another-member-spoke": _of(
+        SLAVE, _with_queues(ACTING_MASTER, Queues(4, 4)), Close(0), SLAVE
     ),
 }

@@ -110,7 +110,7 @@ class Group:
     members: dict[int, Member] = field(default_factory=dict)
     registered: dict[str, QueueShape] = field(default_factory=dict)
     mapped_topics: set[str] = field(default_factory=set)
-    touched: int = 0  # raised when topics change other than by a member's own registration
+    touched: int = 0  # raised when a registration may no longer be a repeat of the last one
     rendered: Any = None
     rendered_queues: dict[tuple[QueueShape, bool], bytes] = field(default_factory=dict)
 

@@ -178,6 +178,7 @@ class RouteTable:
         prime = registration.acting_master is not None and member is group.lowest
         if member.broker_id != MASTER and not prime:
             return
+        group.touched += 1  # what other members said may no longer be what stands
         yield []
         if delete_absent_topics and not registration.mappings:
             absent = [topic for topic in group.registered if topic not in registration.topics]
