@@ -44,8 +44,10 @@ class AnswerMemo:
         if kept is None:
             return None
         opaque, digits = header[start:end], end - start
-        if digits > 9 or not opaque.isdigit() or (digits > 1 and opaque[0] == _ZERO):
-            return None  # perhaps no Java int, or no JSON number: the decoder knows
+        if not opaque.isdigit() or (digits > 9 and not _is_java_int(opaque)):
+            return None
+        if digits > 1 and opaque[0] == _ZERO:
+            return None  # not a JSON number: the decoder knows what to do
         before, after, body, header_length, length = kept
         return _PREFIX.pack(length + digits, header_length + digits), before, opaque, after, body
 
@@ -78,3 +80,7 @@ class AnswerMemo:
             4 + header_length + len(reply.body),
         )
         self._bytes += size
+
+
+def _is_java_int(digits: bytes) -> bool:
+    return len(digits) <= 10 and int(digits) < 2**31

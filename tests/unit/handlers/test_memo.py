@@ -16,7 +16,7 @@ def kept(memo: AnswerMemo, text: bytes, reply: Reply) -> None:
     memo.keep(text, decode_command((0, text, b"")), reply)
 
 
-@pytest.mark.parametrize("opaque", [0, 7, 123, 999999999])
+@pytest.mark.parametrize("opaque", [0, 7, 123, 999999999, 2147483647])
 def test_a_known_header_with_another_opaque_gets_the_same_bytes_as_a_new_one(opaque: int) -> None:
     memo, reply = AnswerMemo(), Reply(body=b"route")
     kept(memo, header(42), reply)
@@ -32,7 +32,8 @@ def test_a_known_header_with_another_opaque_gets_the_same_bytes_as_a_new_one(opa
         header("-1"),
         header("007"),
         header('"1"'),
-        header(9999999999),
+        header(2147483648),
+        header(10**30),
         b"",
         b"{}",
         b"x,y",
