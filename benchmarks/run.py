@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -274,6 +275,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers are stopped on the way out
     options = parsed_arguments(arguments)
     try:
         launcher = Launcher(two_cores(), options.python, options.java_jars)

@@ -13,6 +13,7 @@ does little more than hand memory to the kernel.
 
 import argparse
 import contextlib
+import signal
 import socket
 import sys
 import time
@@ -111,6 +112,7 @@ def markdown(results: dict[str, list[Measured]]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers are stopped on the way out
     parser = argparse.ArgumentParser(description="Register a whole cluster at once.")
     parser.add_argument("--brokers", type=int, default=300)
     parser.add_argument("--topics", type=int, default=10_000)

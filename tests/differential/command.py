@@ -1,6 +1,7 @@
 """``python -m tests.differential --sequences 2000 --seed 7``."""
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -14,6 +15,7 @@ from interop.support.peers import MissingPeer
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers are stopped on the way out
     options = _options()
     started = time.monotonic()
     try:
