@@ -8,6 +8,7 @@ from interop.support.cluster import QUEUES, Cluster
 from interop.support.launcher import Launcher
 from interop.support.peers import BROKER_VERSIONS
 from interop.support.remoting import stored_messages
+from interop.support.waiting import wait_for
 
 Probe = Callable[[Launcher, str, str, int], str]
 
@@ -27,4 +28,9 @@ def test_a_client_in_another_language_sends_through_the_node(
     topic = cluster.new_topic(version)
     assert "sent 5" in probe(launcher, cluster.namesrv, topic, 5)
     broker = cluster.master(version)
-    assert stored_messages(broker.address, topic, queues=QUEUES) == 5
+    # A broker counts a message some time after it has acknowledged it.
+    wait_for(
+        "the broker to hold five messages",
+        lambda: stored_messages(broker.address, topic, queues=QUEUES),
+        until=lambda count: count == 5,
+    )
