@@ -32,7 +32,6 @@ def logging_to_stderr(level: int = logging.INFO) -> Iterator[None]:
     handler = _QueueHandler(waiting)
     formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s")
     formatter.converter = time.gmtime
-    formatter.default_time_format = "%Y-%m-%dT%H:%M:%S"
     formatter.datefmt = "%Y-%m-%dT%H:%M:%S"
     output = logging.StreamHandler(sys.stderr)
     output.setFormatter(formatter)

@@ -53,7 +53,6 @@ class Members:
         del self._groups[group.cluster, group.name]
 
     def hear(self, member: Member, now_ms: int) -> None:
-        member.heard_at_ms = now_ms
         self._deadlines.set(_key(member), now_ms + member.heartbeat_timeout_ms)
 
     def hear_on(self, member: Member, link: Link) -> None:

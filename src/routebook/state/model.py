@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 PERM_WRITE = 2
-PERM_READ_WRITE = 6
 FLAG_UNIT = 1
 FLAG_UNIT_SUB = 2
 MASTER = 0
@@ -90,7 +89,6 @@ class Member:
     state_version: int = 0
     stamp: VersionStamp | None = None
     filter_servers: tuple[str, ...] = ()
-    heard_at_ms: int = 0
     repeat_key: tuple[object, ...] | None = None
 
 

@@ -31,10 +31,6 @@ class Command(msgspec.Struct, rename={"ext_fields": "extFields"}):
     codec: int = JSON
 
     @property
-    def is_response(self) -> bool:
-        return bool(self.flag & FLAG_RESPONSE)
-
-    @property
     def is_oneway(self) -> bool:
         return bool(self.flag & FLAG_ONEWAY)
 
