@@ -1,98 +1,191 @@
-"""One connection to a NameServer, many requests in flight."""
+"""One connection to a NameServer: many requests in flight, answers found by their opaque."""
 
 import asyncio
-import itertools
-from types import TracebackType
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
 
+from routebook.client.errors import BadAnswer, ConnectionLost, NodeError, RequestTooLarge
+from routebook.wire.address import Address
 from routebook.wire.codec import decode_command, encode_request
-from routebook.wire.command import Command
+from routebook.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Command
 from routebook.wire.errors import WireError
-from routebook.wire.frame import FrameDecoder
+from routebook.wire.frame import MAX_FRAME, FrameDecoder
+from routebook.wire.signature import Credentials, signed_fields
 
-CONNECT_TIMEOUT_S = 3.0
-REQUEST_TIMEOUT_S = 3.0
+_MAX_OPAQUE = 2**31 - 1
+_MAX_HEADER = 2**24 - 1
+CLOSE_S = 2.0  # for what is written to leave, and for TLS to say goodbye
 
 
-class NameServerConnection:
-    """``async with NameServerConnection("127.0.0.1", 9876) as nameserver: ...``.
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A request on its way, by its number on this connection."""
 
-    A request fails with OSError, also when the connection breaks, or with TimeoutError.
-    """
+    opaque: int
+    answer: "asyncio.Future[Command]"
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host, self._port = host, port
-        self._opaques = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Command]] = {}
-        self._reader_task: asyncio.Task[None] | None = None
-        self._writer: asyncio.StreamWriter | None = None
 
-    async def __aenter__(self) -> "NameServerConnection":
-        await self.open()
-        return self
+class Connection(asyncio.Protocol):
+    """Made by ``Node``. A broken stream fails all requests in flight and closes."""
 
-    async def __aexit__(
+    def __init__(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        address: Address,
+        *,
+        max_frame: int = MAX_FRAME,
+        credentials: Credentials | None = None,
     ) -> None:
-        await self.close()
+        self._address = address
+        self._credentials = credentials
+        self._max_frame = max_frame
+        self._decoder = FrameDecoder(max_frame)
+        self._waiting: dict[int, asyncio.Future[Command]] = {}
+        self._opaque = 0
+        self._loop = asyncio.get_running_loop()
+        self._lost: asyncio.Future[None] = self._loop.create_future()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._closing = False
+        self._reason = "it closed the connection"  # what those in flight are told
+        self.blamed = False  # whether its node was made to rest for it
+        self.answered = 0  # answers so far; whoever answered nothing is not to be trusted
+        self.heard_at = self._loop.time()
 
-    async def open(self) -> None:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            reader, self._writer = await asyncio.open_connection(self._host, self._port)
-        self._reader_task = asyncio.create_task(self._read(reader))
+    # -- asyncio calls these
 
-    async def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        if self._reader_task is not None:
-            self._reader_task.cancel()
-            await asyncio.gather(self._reader_task, return_exceptions=True)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_at = self._loop.time()
+        self._decoder.feed(data)
+        try:
+            while (frame := self._decoder.next_frame()) is not None:
+                answer = decode_command(frame)
+                if not answer.flag & FLAG_RESPONSE:
+                    continue  # a request; nothing is asked of a client of NameServers
+                waiting = self._waiting.pop(answer.opaque, None)
+                if waiting is not None and not waiting.done():
+                    self.answered += 1
+                    waiting.set_result(answer)
+        except WireError as error:
+            self._fail(BadAnswer(self._address, f"what it sent is not readable: {error}"))
+            self.abort("what it sent is not readable")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closing = True
+        reason = f"the connection broke ({error})" if error else self._reason
+        self._fail(ConnectionLost(self._address, reason))
+        self._writable.set()
+        if not self._lost.done():
+            self._lost.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    # -- its user calls these
 
     @property
-    def broken(self) -> bool:
-        return self._reader_task is None or self._reader_task.done()
+    def closing(self) -> bool:
+        """Whether it can be used no longer, though the socket may not be gone yet."""
+        return self._closing or self._transport.is_closing()
 
-    async def request(self, command: Command, timeout_s: float = REQUEST_TIMEOUT_S) -> Command:
-        """Send a copy of ``command`` under an opaque of its own and wait for the answer."""
-        if self._writer is None or self.broken:
-            raise ConnectionError("the connection to the NameServer is closed")
-        opaque = next(self._opaques)
-        sent = Command(
-            command.code,
-            command.flag,
-            opaque,
-            command.version,
-            command.remark,
-            command.ext_fields,
-            command.body,
-            command.codec,
+    @property
+    def peer_host(self) -> str:
+        """The numeric address at the other end."""
+        name = self._transport.get_extra_info("peername")
+        return str(name[0]) if name else ""
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._waiting)
+
+    async def writable(self) -> None:
+        """Wait until the peer has read enough of what was written."""
+        await self._writable.wait()
+
+    def send(self, commands: Sequence[Command]) -> list[Pending]:
+        """Send copies of ``commands`` in one go.
+
+        Raises ConnectionLost when it is closed, RequestTooLarge with nothing sent.
+        """
+        self._check_open()
+        frames: list[bytes] = []
+        sent: list[Pending] = []
+        for command in commands:
+            self._opaque = self._opaque % _MAX_OPAQUE + 1
+            frames.append(self._encoded(command, self._opaque, command.flag))
+            sent.append(Pending(self._opaque, self._loop.create_future()))
+        self._waiting.update((pending.opaque, pending.answer) for pending in sent)
+        self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+        return sent
+
+    def send_oneway(self, command: Command) -> None:
+        """Send without expecting an answer; raises ConnectionLost when it is closed."""
+        self._check_open()
+        self._opaque = self._opaque % _MAX_OPAQUE + 1
+        self._transport.write(self._encoded(command, self._opaque, command.flag | FLAG_ONEWAY))
+
+    def forget(self, sent: Iterable[Pending]) -> None:
+        """Expect these answers no longer."""
+        for pending in sent:
+            self._waiting.pop(pending.opaque, None)
+            pending.answer.cancel()
+
+    async def wait_lost(self) -> None:
+        await asyncio.shield(self._lost)
+
+    async def close(self) -> None:
+        """Close and wait until the socket is gone."""
+        self._closing = True
+        self._reason = "this client closed the connection"
+        self._transport.close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self.wait_lost()
+        except TimeoutError:
+            self._transport.abort()
+            await self.wait_lost()
+
+    def abort(self, reason: str) -> None:
+        """Close at once, whatever is still to be written."""
+        self._closing = True
+        self._reason = reason
+        self._transport.abort()
+
+    def _check_open(self) -> None:
+        if self.closing:
+            raise ConnectionLost(self._address, "the connection is closed")
+
+    def _encoded(self, command: Command, opaque: int, flag: int) -> bytes:
+        fields = command.ext_fields
+        if self._credentials is not None:
+            fields = signed_fields(command, self._credentials)
+        encoded = encode_request(
+            Command(
+                command.code,
+                flag,
+                opaque,
+                command.version,
+                command.remark,
+                fields,
+                command.body,
+                command.codec,
+            )
         )
-        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-        self._waiting[opaque] = answer
-        try:
-            async with asyncio.timeout(timeout_s):
-                self._writer.write(encode_request(sent))
-                await self._writer.drain()
-                return await answer
-        finally:
-            self._waiting.pop(opaque, None)
+        size = len(encoded)
+        if size > self._max_frame or size - len(command.body) > _MAX_HEADER:
+            raise RequestTooLarge(
+                self._address, f"a request of {size} bytes exceeds the limit of a frame"
+            )
+        return encoded
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        decoder = FrameDecoder()
-        reason = "the NameServer closed the connection"
-        try:
-            while data := await reader.read(256 * 1024):
-                decoder.feed(data)
-                while (frame := decoder.next_frame()) is not None:
-                    answer = decode_command(frame)
-                    waiting = self._waiting.get(answer.opaque)
-                    if waiting is not None and not waiting.done():
-                        waiting.set_result(answer)
-        except (OSError, WireError) as error:
-            reason = str(error)
-        finally:
-            for waiting in self._waiting.values():
-                if not waiting.done():
-                    waiting.set_exception(ConnectionError(reason))
+    def _fail(self, error: NodeError) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(error)

@@ -1,4 +1,6 @@
-"""Addresses as peers write them: ``host:port``, ``[v6]:port``."""
+"""Addresses as peers write them: ``host:port``, ``[v6]:port``, ``fe80::1%eth0:port``."""
+
+from dataclasses import dataclass
 
 
 def split_address(text: str) -> tuple[str, int]:
@@ -8,3 +10,19 @@ def split_address(text: str) -> tuple[str, int]:
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{text[:100]!r} is not host:port")
     return host, int(port)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """Where a NameServer listens; a name stands for whatever it resolves to."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Raises ValueError for anything but host:port."""
+        return cls(*split_address(text.strip()))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

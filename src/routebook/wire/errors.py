@@ -4,6 +4,7 @@ WireError            the stream is unreadable from here on; the connection is cl
 FrameTooLarge      a length prefix beyond the limit
 BadRequest           one command's fields or body are wrong; the connection stays
 BodyTooLarge       a body that inflates, or an answer that grows, beyond its limit
+BadBody              the body of an answer is not what was asked for
 DialectError         text that is not even fastjson's idea of JSON
 """
 
@@ -31,6 +32,10 @@ class BodyTooLarge(BadRequest):
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(f"{what} exceeds the limit of {limit} bytes")
         self.limit = limit
+
+
+class BadBody(Exception):
+    """The body of an answer is not what was asked for."""
 
 
 class DialectError(ValueError):
