@@ -23,7 +23,7 @@ def get_route(request: Command, services: Services, caller: Caller) -> Answer:
     if topic is None:
         return not_found(None)
     standard = wants_standard(request)
-    zone = _zone(ext_fields)
+    zone = zone_of(request)
     order_conf = services.kv.find(ORDER_NAMESPACE, topic) if live.order_message_enable else None
     if zone is None and order_conf is None:
         body = services.renderer.body(topic, standard=standard, live=live)
@@ -46,11 +46,12 @@ def _ready(services: Services) -> bool:
     return waited_ms >= services.live.wait_seconds_for_service * 1000
 
 
-def _zone(ext_fields: dict[str, str | None]) -> str | None:
-    """The zone to filter by, or None."""
-    if (ext_fields.get("__ZONE_MODE") or "").lower() != "true":
+def zone_of(request: Command) -> str | None:
+    """The zone whose brokers the sender wants, or None."""
+    fields = request.ext_fields
+    if (fields.get("__ZONE_MODE") or "").lower() != "true":
         return None
-    zone = ext_fields.get("__ZONE_NAME") or ""
+    zone = fields.get("__ZONE_NAME") or ""
     return zone if zone.strip() else None
 
 

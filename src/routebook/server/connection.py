@@ -9,11 +9,11 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from routebook.events import Cause
-from routebook.handlers.dispatch import dispatch
-from routebook.handlers.services import Caller, Services
+from routebook.handlers.memo import Parts
+from routebook.handlers.services import Answer, Caller
 from routebook.server.tls import CLIENT_HELLO, TlsSession
 from routebook.slices import Slices
 from routebook.wire import proxy
@@ -24,7 +24,7 @@ from routebook.wire.errors import WireError
 from routebook.wire.frame import FrameDecoder
 
 if TYPE_CHECKING:
-    from routebook.server.service import Service
+    from routebook.server.port import Port
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +33,22 @@ LARGE_BODY = 64 * 1024
 MAX_PENDING = 64  # answers of one connection that may wait for the disk or another server
 GO_AWAY = Reply(ResponseCode.GO_AWAY, "please go away")
 
+Dispatch = Callable[[Command, Caller], Answer]
+"""Answers a request; never raises."""
+
+
+class Memo(Protocol):
+    """Whole answers to headers met before, as ``AnswerMemo`` keeps them."""
+
+    def find(self, header: bytes) -> Parts | None: ...
+    def keep(self, header: bytes, request: Command, reply: Reply) -> None: ...
+
 
 class Connection(asyncio.Protocol):
-    def __init__(self, service: "Service", services: Services) -> None:
-        self._service = service
-        self._services = services
-        self._loop = service.loop
-        self._decoder = FrameDecoder(services.max_frame)
+    def __init__(self, port: "Port") -> None:
+        self._port = port
+        self._loop = port.loop
+        self._decoder = FrameDecoder(port.max_frame)
         self._receive: Callable[[bytes], None] = self._greet
         self._greeting = b""
         self._tls: TlsSession | None = None
@@ -61,9 +70,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
-        self.caller = Caller(self._service.next_link(), _peer_text(peername[0], peername[1]))
-        self._expects_proxy = self._service.trusts_proxy(peername[0])
-        self._service.opened(self)
+        self.caller = Caller(self._port.next_link(), _peer_text(peername[0], peername[1]))
+        self._expects_proxy = self._port.trusts_proxy(peername[0])
+        self._port.opened(self)
 
     def data_received(self, data: bytes) -> None:
         self.active_at = self._loop.time()
@@ -75,7 +84,7 @@ class Connection(asyncio.Protocol):
         if self._slices is not None:
             self._slices.close()
             self._slices = self._request = None
-        self._service.closed(self)
+        self._port.closed(self)
         self._receive = _ignore  # the bound method would keep this object in a reference cycle
 
     def pause_writing(self) -> None:
@@ -100,9 +109,9 @@ class Connection(asyncio.Protocol):
             self.partial_since = None
             return
         data, self._greeting = self._greeting, b""
-        settings = self._service.tls_settings
+        settings = self._port.tls_settings
         if data[0] == CLIENT_HELLO and settings.mode != "disabled":
-            context = self._service.tls_context
+            context = self._port.tls_context
             if context is None:
                 self.offend("TLS is not set up here (tls.server.certPath, tls.server.keyPath)")
                 return
@@ -158,8 +167,8 @@ class Connection(asyncio.Protocol):
         out: list[bytes] = []
         size, progress = 0, False
         next_frame = self._decoder.next_frame
-        services, caller = self._services, self.caller
-        find = services.memo.find
+        dispatch, caller, max_frame = self._port.dispatch, self.caller, self._port.max_frame
+        find, keep = self._port.memo.find, self._port.memo.keep
         try:
             while not (self._slices or self._paused or self._closing):
                 if len(self._pending) >= MAX_PENDING:
@@ -169,7 +178,7 @@ class Connection(asyncio.Protocol):
                     break
                 progress = True
                 codec, header, body = frame
-                if not codec and not body and not self._service.draining:
+                if not codec and not body and not self._port.draining:
                     parts = find(header)
                     if parts is not None:
                         out += parts
@@ -181,14 +190,14 @@ class Connection(asyncio.Protocol):
                 request = decode_command(frame)
                 if request.flag & FLAG_RESPONSE:
                     continue  # we asked nothing, so this answers nothing
-                if self._service.draining and self._told_to_go_away(request, out):
+                if self._port.draining and self._told_to_go_away(request, out):
                     continue
-                answer = dispatch(request, services, caller)
+                answer = dispatch(request, caller)
                 if type(answer) is Reply:
                     if not request.flag & FLAG_ONEWAY:
-                        encoded = encode_reply(request, answer, services.max_frame)
+                        encoded = encode_reply(request, answer, max_frame)
                         if len(encoded) > len(answer.body):  # not replaced by a refusal
-                            services.memo.keep(header, request, answer)
+                            keep(header, request, answer)
                         out.append(encoded)
                         size += len(encoded)
                         if size > FLUSH_BYTES:
@@ -198,7 +207,7 @@ class Connection(asyncio.Protocol):
                     self._write(out)
                     out, size = [], 0
                     self._slices, self._request = answer, request
-                    self._service.work_on(self, large=len(body) > LARGE_BODY)
+                    self._port.work_on(self, large=len(body) > LARGE_BODY)
                 else:
                     self._wait_for(cast(Awaitable[Reply], answer), request)
         except WireError as error:
@@ -212,7 +221,7 @@ class Connection(asyncio.Protocol):
             self._update_reading()
 
     def _told_to_go_away(self, request: Command, out: list[bytes]) -> bool:
-        if not self._service.go_away or request.version <= Version.V5_3_1:
+        if not self._port.go_away or request.version <= Version.V5_3_1:
             return False
         if not request.flag & FLAG_ONEWAY:
             out.append(encode_reply(request, GO_AWAY))
@@ -228,7 +237,7 @@ class Connection(asyncio.Protocol):
         in_work = len(self._request.body) if self._request is not None else 0
         if partial or in_work or self._charged:
             self._charged = partial + in_work > 0
-            self._service.budget.charge(self, partial + in_work)
+            self._port.budget.charge(self, partial + in_work)
 
     def advance(self, until: float) -> bool:
         """Work on the sliced answer until it is given or the time is up; whether it is given."""
@@ -267,7 +276,7 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, request: Command, reply: Reply) -> None:
         if not request.is_oneway and not self.transport.is_closing():
-            self._write([encode_reply(request, reply, self._services.max_frame)])
+            self._write([encode_reply(request, reply, self._port.max_frame)])
 
     def _write(self, parts: list[bytes]) -> None:
         if not parts:

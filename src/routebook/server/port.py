@@ -1,0 +1,219 @@
+"""Port: listen, keep watch over connections, stop in order. Who answers is said from outside."""
+
+import asyncio
+import errno
+import ipaddress
+import itertools
+import logging
+import socket
+import ssl
+from collections import deque
+
+from routebook.events import Cause
+from routebook.server.budget import InputBudget
+from routebook.server.connection import Connection, Dispatch, Memo
+from routebook.server.tls import follow_files, server_context
+from routebook.settings import ListenSettings, SettingsError, TlsSettings
+
+logger = logging.getLogger(__name__)
+
+SWEEP_EVERY_S = 1.0
+SLICE_S = 0.002  # longer than this no answer keeps the others waiting
+LINGER_S = 5.0  # for answers to reach a peer that is being closed
+_HIGH_WATER = 1024 * 1024
+_LOW_WATER = 256 * 1024
+
+
+class Port:
+    def __init__(
+        self, listen: ListenSettings, tls: TlsSettings, *, dispatch: Dispatch, memo: Memo
+    ) -> None:
+        self._listen = listen
+        self._connections: dict[int, Connection] = {}
+        self._links = itertools.count(1)
+        self._server: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._at_work: deque[Connection] = deque()
+        self._working = False
+        self._stopped = False
+        self._refusing = False
+        self.loop = asyncio.get_running_loop()
+        self.budget = InputBudget(listen.max_buffered_bytes)
+        self.dispatch = dispatch
+        self.memo = memo
+        self.max_frame = listen.max_frame
+        self.tls_settings = tls
+        self.tls_context = server_context(tls)
+        self.draining = False
+        self.go_away = listen.go_away
+
+    @property
+    def address(self) -> tuple[str, int]:
+        assert self._server is not None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return str(host), int(port)
+
+    async def start(self) -> None:
+        """Listen; raises SettingsError when the address is not to be had."""
+        listen = self._listen
+        try:
+            self._server = await self.loop.create_server(
+                lambda: Connection(self),
+                listen.bind_address,
+                listen.listen_port,
+                backlog=listen.backlog,
+                reuse_address=True,
+                reuse_port=False,
+            )
+        except OSError as error:
+            raise SettingsError(_listen_failure(listen, error)) from error
+        self._tasks.append(self.loop.create_task(self._sweep()))
+        if self.tls_context is not None:
+            self._tasks.append(
+                self.loop.create_task(follow_files(self.tls_settings, self._use_tls))
+            )
+
+    def _use_tls(self, context: ssl.SSLContext) -> None:
+        self.tls_context = context
+
+    # -- connections
+
+    def next_link(self) -> int:
+        return next(self._links)
+
+    def trusts_proxy(self, host: str) -> bool:
+        if not self._listen.trusted_proxies:
+            return False
+        try:
+            address = ipaddress.ip_address(host.partition("%")[0])
+        except ValueError:  # gone before it could be asked for its address
+            return False
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return any(address in network for network in self._listen.trusted_proxies)
+
+    def opened(self, connection: Connection) -> None:
+        self._connections[connection.caller.link] = connection
+        transport = connection.transport
+        if len(self._connections) > self._listen.max_connections or self.draining:
+            if not self._refusing and not self.draining:
+                logger.warning(
+                    "refusing connections from %s on: %d are open (maxConnections)",
+                    connection.caller.peer,
+                    self._listen.max_connections,
+                )
+                self._refusing = True
+            connection.abort()
+            return
+        transport.set_write_buffer_limits(
+            self._listen.high_water or _HIGH_WATER, self._listen.low_water or _LOW_WATER
+        )
+        sock = transport.get_extra_info("socket")
+        for option, size in (
+            (socket.SO_SNDBUF, self._listen.send_buffer),
+            (socket.SO_RCVBUF, self._listen.receive_buffer),
+        ):
+            if size and sock is not None:
+                sock.setsockopt(socket.SOL_SOCKET, option, size)
+
+    def closed(self, connection: Connection) -> None:
+        self._connections.pop(connection.caller.link, None)
+        if len(self._connections) < self._listen.max_connections:
+            self._refusing = False
+        self.budget.forget(connection)
+
+    # -- long work, one answer at a time so that its memory is bounded
+
+    def work_on(self, connection: Connection, *, large: bool) -> None:
+        """Begin with a sliced answer now, or have it wait for its turn."""
+        self._at_work.append(connection)
+        if len(self._at_work) > 1 or self._working:
+            return
+        # Receiving and checking a large body took its time; decoding it is another turn.
+        if not large and connection.advance(self.loop.time() + SLICE_S):
+            self._at_work.popleft()
+        else:
+            self.loop.call_soon(self._work)
+
+    def _work(self) -> None:
+        until = self.loop.time() + SLICE_S
+        self._working = True  # answers submitted meanwhile wait for their turn
+        try:
+            while self._at_work and self._at_work[0].advance(until):
+                self._at_work.popleft().proceed()
+                if self.loop.time() > until:
+                    break
+        finally:
+            self._working = False
+            if self._at_work:
+                self.loop.call_soon(self._work)
+
+    # -- watching
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            try:
+                self.sweep()
+            except Exception:
+                logger.exception("sweep failed")
+
+    def sweep(self) -> None:
+        """What is looked after every second."""
+        self.sweep_connections(self.loop.time())
+
+    def sweep_connections(self, now: float) -> None:
+        """Close connections that are idle, that trickle a frame, or that do not finish closing."""
+        idle_s, frame_s = self._listen.idle_timeout_s, self._listen.frame_timeout_s
+        for connection in list(self._connections.values()):
+            if connection.closing_since is not None:
+                if now - connection.closing_since > LINGER_S:
+                    connection.abort()
+            elif (
+                connection.partial_since is not None
+                and not connection.waits
+                and now - connection.partial_since > frame_s
+            ):
+                connection.offend(f"a frame was not complete after {frame_s} s")
+            elif idle_s and now - connection.active_at > idle_s and not connection.busy:
+                logger.info("closing connection of %s: idle", connection.caller.peer)
+                connection.abort(Cause.IDLE)
+
+    # -- stopping
+
+    async def stop(self) -> None:
+        """Stop accepting, let peers go, finish answers, close."""
+        self.draining = True
+        if self._server is not None:
+            self._server.close()
+        if self.go_away and self._connections:
+            logger.info("telling %d connections to go away", len(self._connections))
+            await self._until_empty(self._listen.go_away_s)
+        deadline = self.loop.time() + LINGER_S
+        while self.loop.time() < deadline:
+            if not any(connection.busy for connection in self._connections.values()):
+                break
+            await asyncio.sleep(0.01)
+        self._stopped = True
+        for connection in list(self._connections.values()):
+            connection.close()
+        await self._until_empty(LINGER_S)
+        for connection in list(self._connections.values()):
+            connection.abort()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _until_empty(self, seconds: float) -> None:
+        deadline = self.loop.time() + seconds
+        while self._connections and self.loop.time() < deadline:  # noqa: ASYNC110 - for many reasons
+            await asyncio.sleep(0.01)
+
+
+def _listen_failure(listen: ListenSettings, error: OSError) -> str:
+    where = f"{listen.bind_address}:{listen.listen_port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{where} is in use; stop what listens there or choose another --listen-port"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"{where} needs privileges; choose a --listen-port above 1023"
+    return f"cannot listen on {where} ({error.strerror or error}); check --bind-address"
