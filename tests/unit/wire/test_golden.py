@@ -16,7 +16,7 @@ from support.desk import Desk
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 VECTORS = {
     f"{path.parent.name}/{path.stem}": json.loads(path.read_text())
-    for path in sorted(GOLDEN.glob("*/*.json"))
+    for path in sorted(GOLDEN.glob("*-*/*.json"))
 }
 
 

@@ -1,0 +1,130 @@
+"""``routebook doctor``: what is wrong with a cluster."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from routebook.audit.doctor import diagnose
+from routebook.audit.findings import Finding, Severity, counted
+from routebook.audit.settle import SETTLE_S
+from routebook.audit.survey import Survey, take_survey
+from routebook.cli.errors import CannotAsk, Negative
+from routebook.cli.nameservers import Asking, asking_options
+from routebook.cli.output import Output, output_options
+from routebook.cli.plain import one_line
+from routebook.cli.progress import progress_shown
+
+NEVER = "never"
+STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    survey: Survey
+    findings: tuple[Finding, ...]
+
+
+@click.command()
+@click.option("--no-probe", is_flag=True, help="Do not try to connect to brokers.")
+@click.option(
+    "--settle",
+    "settle_s",
+    type=click.FloatRange(min=0),
+    default=SETTLE_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Where nodes differ, ask again after this time and believe what lasts; 0: do not.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice([*(severity.value for severity in Severity), NEVER]),
+    default=Severity.ERROR.value,
+    show_default=True,
+    help="Exit code 1 for a finding this bad or worse.",
+)
+@output_options
+@asking_options
+def doctor(asking: Asking, output: Output, no_probe: bool, settle_s: float, fail_on: str) -> None:
+    """Look for what is wrong with a cluster: ghosts, clashing names, topics nobody can write, ...
+
+    Every node is asked for all it knows, and every address it knows is tried.
+    Exit code 1 for findings at or above --fail-on, 3 when no node could be asked.
+    """
+
+    def looked() -> Diagnosis:
+        with progress_shown(wanted=output.watch_s is None) as told:
+            survey = asking.run(
+                lambda client: take_survey(
+                    client, probing=not no_probe, settle_s=settle_s, progress=told
+                )
+            )
+        return Diagnosis(survey, diagnose(survey))
+
+    diagnosis = output.show(
+        looked, table=lambda diagnosis: Group(*_parts(diagnosis)), data=_document
+    )
+    if not diagnosis.survey.views:
+        raise CannotAsk("no node could be asked; check that they run")
+    if fail_on == NEVER:
+        return
+    worst = [f for f in diagnosis.findings if f.severity.rank <= Severity(fail_on).rank]
+    if worst:
+        raise Negative(f"{_tally(Counter(f.severity for f in worst))} found")
+
+
+def _parts(diagnosis: Diagnosis) -> Iterator[RenderableType]:
+    for finding in diagnosis.findings:
+        yield Text.assemble(
+            (finding.severity.value, STYLES[finding.severity]),
+            (f" {one_line(finding.subject)}", "bold"),
+            (f" [{finding.check}]", "dim"),
+        )
+        for line in finding.evidence:
+            yield _indented(Text(one_line(line)))
+        yield _indented(Text(f"Remedy: {one_line(finding.remedy)}", style="green"))
+        yield Text()
+    survey = diagnosis.survey
+    seen = ", ".join(
+        (
+            counted(len(survey.views), "node"),
+            counted(len({member.addr for member in survey.members}), "broker"),
+            counted(len({t for view in survey.views.values() for t in view.routes}), "topic"),
+        )
+    )
+    found = _tally(Counter(f.severity for f in diagnosis.findings)) or "nothing wrong"
+    yield Text(f"{seen}: {found}")
+
+
+def _indented(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 4), expand=False)
+
+
+def _tally(counts: "Counter[Severity]") -> str:
+    nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "remark"}
+    return ", ".join(
+        counted(counts[severity], noun) for severity, noun in nouns.items() if counts[severity]
+    )
+
+
+def _document(diagnosis: Diagnosis) -> dict[str, Any]:
+    counts = Counter(finding.severity for finding in diagnosis.findings)
+    return {
+        "nodes": [str(node) for node in diagnosis.survey.views],
+        "counts": {severity.value: counts[severity] for severity in Severity},
+        "findings": [
+            {
+                "check": finding.check,
+                "severity": finding.severity.value,
+                "subject": finding.subject,
+                "evidence": list(finding.evidence),
+                "remedy": finding.remedy,
+            }
+            for finding in diagnosis.findings
+        ],
+    }

@@ -1,0 +1,230 @@
+"""``routebook drain`` and ``routebook undrain``: write permission of a broker, everywhere."""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+
+from routebook.cli.completion import complete_brokers
+from routebook.cli.errors import Negative
+from routebook.cli.nameservers import Asking, asking_options
+from routebook.cli.outcomes import heard
+from routebook.cli.output import Output, console, json_option, say, table_of
+from routebook.cli.plain import plain
+from routebook.cli.writing import ROUND_S, NodeState, Round, WritePermission
+from routebook.client import NameServerClient
+
+_SHOWN = 5  # names in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a direction is spoken of."""
+
+    wanted: bool
+    told: str
+    left: str
+    done: str
+
+
+DRAIN = Words(False, "taken from", "writable", "drained")
+UNDRAIN = Words(True, "given to", "not writable", "writable again")
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = (
+        click.argument("broker", shell_complete=complete_brokers),
+        click.option(
+            "--wait/--no-wait",
+            default=True,
+            show_default=True,
+            help="Wait until it is so on every node.",
+        ),
+        click.option(
+            "--within",
+            "within_s",
+            type=click.FloatRange(min=0),
+            default=300.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long to wait.",
+        ),
+        json_option,
+        asking_options,
+    )
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+@click.command()
+@_options
+def drain(asking: Asking, broker: str, wait: bool, within_s: float, as_json: bool) -> None:
+    """Take write permission from all topics of BROKER on every node, and wait until none is left.
+
+    Producers learn it with their next look at the route, within 30 seconds by default. Exit code 1
+    when a topic is still writable at the end, or a node could not be asked.
+    """
+    _change(asking, broker, DRAIN, wait=wait, within_s=within_s, as_json=as_json)
+
+
+@click.command()
+@_options
+def undrain(asking: Asking, broker: str, wait: bool, within_s: float, as_json: bool) -> None:
+    """Give write permission back to all topics of BROKER on every node, and wait until it is there.
+
+    Exit code 1 when a topic is still not writable at the end, or a node could not be asked.
+    """
+    _change(asking, broker, UNDRAIN, wait=wait, within_s=within_s, as_json=as_json)
+
+
+def _change(
+    asking: Asking, broker: str, words: Words, *, wait: bool, within_s: float, as_json: bool
+) -> None:
+    async def changed(client: NameServerClient) -> Round:
+        permission = WritePermission(client, broker, wanted=words.wanted)
+        known = await permission.known()
+        if not any(heard(known).values()):
+            raise Negative(f"no node knows a broker named {broker}; `routebook brokers` lists them")
+        told = await permission.tell()
+        if not wait:
+            return told
+        with _progress(broker, words) as report:
+            return await permission.settle(told, within_s=within_s, round_s=ROUND_S, report=report)
+
+    last = asking.run(changed)
+    Output(as_json).show(
+        lambda: last,
+        table=lambda last: _table(last, words, waited=wait),
+        data=lambda last: _document(broker, last, words, waited=wait),
+    )
+    if last.ordered and not words.wanted:
+        say(
+            f"Warning: the order configuration of {_some(sorted(last.ordered))} names {broker}, and"
+            " producers follow it whatever the permission; change it with `routebook kv put"
+            " ORDER_TOPIC_CONFIG`"
+        )
+    strangers = [str(node) for node, state in last.nodes.items() if state.topics == 0]
+    if strangers and not words.wanted:
+        say(
+            f"Warning: {', '.join(strangers)} knows no topic of {broker}; should it register there,"
+            " its topics are writable, so drain it again"
+        )
+    if not last.done:
+        raise Negative(_not_done(broker, last, words, f"within {within_s:g} s" if wait else ""))
+
+
+@contextmanager
+def _progress(broker: str, words: Words) -> Iterator[Callable[[Round], None]]:
+    """Tell how far it is: a bar on a terminal, else a line for each change."""
+    screen = console(stderr=True)
+    said: set[str] = set()
+
+    def say_news(now: Round) -> None:
+        for line in _lines(now, words):
+            if line not in said:
+                said.add(line)
+                screen.print(Text(plain(line)))
+
+    if not screen.is_terminal:
+        yield say_news
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task(plain(broker), total=None)
+
+        def report(now: Round) -> None:
+            topics = sum(state.topics or 0 for state in now.nodes.values())
+            left = sum(len(state.left or ()) for state in now.nodes.values())
+            bar.update(task, total=topics, completed=topics - left)
+            say_news(now)
+
+        yield report
+
+
+def _lines(now: Round, words: Words) -> Iterator[str]:
+    for node, state in now.nodes.items():
+        if state.error is not None:
+            yield f"{node}: {state.error}; trying again"
+        elif state.left:
+            undone = " again, by a registration" if node in now.undone else ""
+            yield (
+                f"{node}: {len(state.left)} of {state.topics} topics {words.left}{undone}:"
+                f" {_some(state.left)}"
+            )
+
+
+def _table(last: Round, words: Words, *, waited: bool) -> RenderableType:
+    columns = ["node", "topics", f"still {words.left}" if words is DRAIN else words.left]
+    return table_of(
+        [*columns, "outcome"],
+        (
+            (
+                node,
+                state.topics,
+                None if state.left is None else len(state.left),
+                Text(
+                    plain(_outcome(state, words, waited=waited)),
+                    style="green" if state.done else "bold red",
+                ),
+            )
+            for node, state in last.nodes.items()
+        ),
+        right=columns[1:],
+    )
+
+
+def _outcome(state: NodeState, words: Words, *, waited: bool) -> str:
+    if state.error is not None:
+        return state.error
+    if not waited:
+        return f"write permission {words.told} {state.topics} topics"
+    if not state.topics:
+        return "does not know the broker"
+    return _some(state.left) if state.left else words.done
+
+
+def _document(broker: str, last: Round, words: Words, *, waited: bool) -> dict[str, Any]:
+    return {
+        "broker": broker,
+        "wanted": "writable" if words.wanted else "drained",
+        "done": last.done,
+        "waited": waited,
+        "nodes": [
+            {
+                "node": str(node),
+                "done": state.done,
+                "topics": state.topics,
+                "left": None if state.left is None else list(state.left),
+                "error": state.error,
+            }
+            for node, state in last.nodes.items()
+        ],
+        "ordered_topics": sorted(last.ordered),
+    }
+
+
+def _not_done(broker: str, last: Round, words: Words, when: str) -> str:
+    reasons = [
+        f"{node}: {state.error}"
+        if state.error is not None
+        else f"{len(state.left or ())} topics {words.left} at {node} ({_some(state.left or ())})"
+        for node, state in last.nodes.items()
+        if not state.done
+    ]
+    return f"{broker} is not {words.done} everywhere {when}".rstrip() + ": " + "; ".join(reasons)
+
+
+def _some(names: "tuple[str, ...] | list[str]") -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

@@ -1,0 +1,185 @@
+"""``routebook route``: which brokers hold a topic."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from routebook.cli.completion import complete_topics
+from routebook.cli.errors import Negative
+from routebook.cli.nameservers import Asking, asking_options, what
+from routebook.cli.outcomes import check_answered
+from routebook.cli.output import Output, output_options, table_of
+from routebook.cli.plain import one_line, word
+from routebook.client import (
+    Address,
+    BrokerGroup,
+    NameServerClient,
+    NameServerError,
+    TopicNotFound,
+    TopicRoute,
+)
+from routebook.wire.answers import MASTER_ID
+
+Routes = Mapping[Address, TopicRoute | NameServerError]
+
+
+@click.command()
+@click.argument("topic", shell_complete=complete_topics)
+@click.option("--all-nodes", is_flag=True, help="Ask every node, not one.")
+@output_options
+@asking_options
+def route(asking: Asking, output: Output, topic: str, all_nodes: bool) -> None:
+    """Show which brokers hold TOPIC: addresses, queues, permissions.
+
+    Exit code 1 when there is no route for it.
+    """
+    if all_nodes:
+        routes = output.show(
+            lambda: asking.run(lambda client: client.on_every_node(lambda n: n.route(topic))),
+            table=lambda routes: Group(*_views(topic, routes)),
+            data=lambda routes: {"topic": topic, "nodes": _answers(routes)},
+        )
+        check_answered(routes, refusal=f"no route for {topic}")
+        return
+
+    async def found(client: NameServerClient) -> TopicRoute:
+        try:
+            return await client.route(topic)
+        except TopicNotFound as error:
+            raise Negative(_absent(topic, error)) from error
+
+    output.show(
+        lambda: asking.run(found),
+        table=lambda route: Group(*route_tables(route, str(route.node))),
+        data=route_document,
+    )
+
+
+def _absent(topic: str, error: TopicNotFound) -> str:
+    remark = one_line(error.remark or "nothing more")
+    return (
+        f'no route for {topic}: {error.address} says "{remark}";'
+        " `routebook topics` lists those there are"
+    )
+
+
+def permission(perm: int) -> str:
+    """``RW-``, as mqadmin writes it; the third letter is that new topics may inherit from it."""
+    return "".join(letter if perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
+
+
+def role(broker_id: int) -> str:
+    return "master" if broker_id == MASTER_ID else "slave"
+
+
+def route_tables(route: TopicRoute, nodes: str) -> Iterator[RenderableType]:
+    yield Text(f"{word(route.topic)} at {nodes}\n", style="bold")
+    yield table_of(
+        ["cluster", "broker", "id", "role", "address", "zone"],
+        (
+            (group.cluster, group.name, broker_id, role(broker_id), address, group.zone)
+            for group in route.brokers
+            for broker_id, address in sorted(group.addrs.items())
+        ),
+        right=["id"],
+    )
+    yield Text()
+    yield table_of(
+        ["broker", "read", "write", "permission"],
+        ((q.broker, q.read_queues, q.write_queues, permission(q.perm)) for q in route.queues),
+        right=["read", "write"],
+    )
+    if route.mappings:
+        yield Text()
+        yield table_of(
+            ["broker", "scope", "queues in all", "epoch", "logical queues here"],
+            (
+                (
+                    broker,
+                    info.scope,
+                    info.total_queues,
+                    info.epoch,
+                    " ".join(str(logical) for logical in sorted(info.curr_id_map)),
+                )
+                for broker, info in sorted(route.mappings.items())
+            ),
+            right=["queues in all", "epoch"],
+        )
+    if route.order_conf is not None:
+        yield Text(f"\norder configuration: {word(route.order_conf)}")
+
+
+def route_document(route: TopicRoute) -> dict[str, Any]:
+    return {
+        "topic": route.topic,
+        "node": None if route.node is None else str(route.node),
+        "brokers": [group_document(group) for group in route.brokers],
+        "queues": [
+            {
+                "broker": queues.broker,
+                "read": queues.read_queues,
+                "write": queues.write_queues,
+                "perm": queues.perm,
+                "permission": permission(queues.perm),
+                "sys_flag": queues.sys_flag,
+            }
+            for queues in route.queues
+        ],
+        "order_conf": route.order_conf,
+        "mappings": {
+            broker: {
+                "scope": info.scope,
+                "total_queues": info.total_queues,
+                "epoch": info.epoch,
+                "queues": {str(k): v for k, v in sorted(info.curr_id_map.items())},
+            }
+            for broker, info in sorted(route.mappings.items())
+        },
+        "filter_servers": dict(sorted(route.filter_servers.items())),
+    }
+
+
+def group_document(group: BrokerGroup) -> dict[str, Any]:
+    return {
+        "cluster": group.cluster,
+        "broker": group.name,
+        "addresses": {str(id_): address for id_, address in sorted(group.addrs.items())},
+        "master": group.master,
+        "acting_master": group.acting_master,
+        "zone": group.zone,
+    }
+
+
+def _views(topic: str, routes: Routes) -> Iterator[RenderableType]:
+    """Nodes that say the same stand together."""
+    distinct: list[tuple[TopicRoute, list[str]]] = []
+    for node, route in routes.items():
+        if isinstance(route, NameServerError):
+            continue
+        nodes = next((nodes for seen, nodes in distinct if seen == route), None)
+        if nodes is None:
+            distinct.append((route, [str(node)]))
+        else:
+            nodes.append(str(node))
+    for number, (route, nodes) in enumerate(distinct):
+        if number:
+            yield Text()
+        yield from route_tables(route, ", ".join(nodes))
+    failures = {n: r for n, r in routes.items() if isinstance(r, NameServerError)}
+    if distinct and failures:
+        yield Text()
+    for node, error in failures.items():
+        said = "no route" if isinstance(error, TopicNotFound) else what(error)
+        yield Text(f"{word(topic)} at {node}: {said}", style="bold red")
+
+
+def _answers(routes: Routes) -> list[dict[str, Any]]:
+    return [
+        {"node": str(node), "route": None, "error": what(route)}
+        if isinstance(route, NameServerError)
+        else {"node": str(node), "route": route_document(route), "error": None}
+        for node, route in routes.items()
+    ]

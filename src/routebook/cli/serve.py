@@ -1,0 +1,162 @@
+"""``routebook serve``: run a node."""
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import javaproperties
+
+from routebook import __version__
+from routebook.settings import ALIASES, KEYS, Key, Settings, SettingsError, Source, resolve
+
+
+def _parameter(key: Key) -> str:
+    """Click wants an identifier; the key itself may have dots."""
+    return key.env.lower()
+
+
+def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for key in sorted(KEYS.values(), key=lambda key: key.name, reverse=True):
+        if key.ignored:
+            continue
+        names = ["-n", "--namesrvAddr"] if key.name == "namesrvAddr" else []
+        if key.name == "com.rocketmq.remoting.frameMaxLength":
+            names.append("--frame-max-length")
+        text = f"{key.help} ({key.name})"
+        option = click.option(*names, key.flag, _parameter(key), metavar="VALUE", help=text)
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.option(
+    "-c",
+    "--config-file",
+    "--configFile",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="A properties file, as RocketMQ's NameServer takes it.",
+)
+@click.option(
+    "-p",
+    "--print-config-item",
+    "--printConfigItem",
+    "print_only",
+    is_flag=True,
+    help="Print all settings and exit.",
+)
+@_setting_options
+def serve(config_file: Path | None, print_only: bool, **flags: str | None) -> None:
+    """Run a node until it is told to stop.
+
+    Settings come from the defaults, the -c file, updates made by mqadmin, ROUTEBOOK_* environment
+    variables and options; a later one of these overrides the earlier ones.
+    """
+    try:
+        settings, sources = _settings(config_file, flags)
+    except SettingsError as error:
+        raise CannotStart(str(error)) from error
+    if print_only:
+        for name in sorted(settings.values):
+            click.echo(f"{name}={settings.values[name]}")
+        return
+    # Imported here so that -p and --help stay quick.
+    from routebook.cli.logs import logging_to_stderr
+
+    with logging_to_stderr():
+        _run(settings, sources)
+
+
+def _settings(config_file: Path | None, flags: dict[str, str | None]) -> tuple[Settings, str]:
+    """The settings and a text of where they come from."""
+    from routebook.server import remoteconfig
+
+    sources: list[Source] = []
+    if config_file is not None:
+        sources.append(Source(str(config_file), _read_properties(config_file)))
+    own = [
+        Source("environment", _environment()),
+        Source("command line", _given(flags)),
+    ]
+    settings = resolve([*sources, *own], Path.home())
+    if settings.allow_remote_config:
+        remote = remoteconfig.load(settings.data_dir)
+        sources.append(Source(str(settings.data_dir / remoteconfig.FILE_NAME), remote))
+        settings = resolve([*sources, *own], Path.home())
+    names = [source.name for source in (*sources, *own) if source.values]
+    return settings, ", ".join(["defaults", *names])
+
+
+def _read_properties(path: Path) -> dict[str, str]:
+    try:
+        with path.open("rb") as file:
+            return dict(javaproperties.load(file))
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise SettingsError(f"{path} is not a properties file: {error}") from error
+
+
+def _environment() -> dict[str, str]:
+    by_env = {key.env: key.name for key in KEYS.values()}
+    by_env["ROUTEBOOK_FRAME_MAX_LENGTH"] = ALIASES["frameMaxLength"]
+    return {by_env[name]: text for name, text in os.environ.items() if name in by_env}
+
+
+def _given(flags: dict[str, str | None]) -> dict[str, str]:
+    texts = {key.name: flags.get(_parameter(key)) for key in KEYS.values()}
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+class CannotStart(click.ClickException):
+    """One sentence, no traceback."""
+
+    exit_code = 2
+
+
+def _run(settings: Settings, sources: str) -> None:
+    # The tables hold millions of small objects and no cycles; walking them all is what a full
+    # collection would do, and it would keep every request waiting.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a connection is a file
+    try:
+        import uvloop
+    except ImportError:  # a platform without it
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    else:
+        loop_factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        try:
+            runner.run(_serve(settings, sources))
+        except SettingsError as error:
+            raise CannotStart(str(error)) from error
+
+
+async def _serve(settings: Settings, sources: str) -> None:
+    from routebook.app import NameServer
+
+    stop = asyncio.Event()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(1)  # asked twice: no more waiting for anybody
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    async with NameServer(settings) as node:
+        click.echo(f"routebook {__version__} ready on {node.address} (configuration: {sources})")
+        sys.stdout.flush()
+        await stop.wait()
+        click.echo("stopping")
+    click.echo("stopped")
