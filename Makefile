@@ -47,6 +47,8 @@ differential: peers ## compare thousands of request sequences with the Java Name
 bench: peers ## measure against the Java NameServer, interleaved (benchmarks/README.md)
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 	@$(BIN)/python -m benchmarks.storm
+	@$(BIN)/python -m benchmarks.discovery
+	@$(BIN)/python -m benchmarks.windows
 
 golden: peers ## record golden vectors anew and show what changed; never run by CI
 	@PYTHONPATH=tests $(BIN)/python -m interop.record_golden && git diff --stat tests/golden

@@ -100,9 +100,9 @@ class Launcher:
     python: Path
     java_jars: Path
 
-    def start(self, name: str, *, answer_bytes: int = 0) -> Server:
+    def start(self, name: str, *, answer_bytes: int = 0, port: int | None = None) -> Server:
         folder = tempfile.TemporaryDirectory(prefix=f"bench-{name}-")
-        port = _free_port()
+        port = port or _free_port()
         home = Path(folder.name)
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home)}
         match name:

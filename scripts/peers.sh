@@ -127,6 +127,7 @@ cpp_wheel() {
 }
 
 jars namesrv 5.5.0
+jars namesrv 4.9.7
 jars broker 5.5.0
 jars broker 4.9.7
 jars tools 5.5.0

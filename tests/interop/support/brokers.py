@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from interop.support.peers import NEW, OLD, java_command, peer_path
+from interop.support.peers import LOGBACK, NEW, OLD, java_command, peer_path
 from interop.support.ports import free_broker_port
 from interop.support.processes import Program
 
@@ -23,16 +23,6 @@ QUIET = {
     NEW: {"timerFlushIntervalMs": "60000", "transactionMetricFlushInterval": "300"},
     OLD: dict[str, str](),
 }
-
-# 4.9 refuses to start without these files; warnings go to the output.
-LOGBACK = """\
-<configuration>
-  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
-    <encoder><pattern>%d{HH:mm:ss.SSS} %level %logger{0} %msg%n</pattern></encoder>
-  </appender>
-  <root level="WARN"><appender-ref ref="out"/></root>
-</configuration>
-"""
 
 
 class Broker:
@@ -73,6 +63,7 @@ class Broker:
             **(settings or {}),
         }
         (folder / "conf").mkdir(parents=True)
+        # 4.9 refuses to start without these files.
         for program in ("broker", "namesrv", "tools"):
             (folder / "conf" / f"logback_{program}.xml").write_text(LOGBACK)
         configuration_file = folder / "broker.conf"

@@ -39,8 +39,11 @@ class Launcher:
     def node(self, properties: Mapping[str, str] | None = None) -> NameServerProcess:
         return self._keep(Node(self._new_folder("node"), properties or {}))
 
-    def java_name_server(self, properties: Mapping[str, str] | None = None) -> JavaNameServer:
-        return self._keep(JavaNameServer(self._new_folder("namesrv"), properties or {}))
+    def java_name_server(
+        self, properties: Mapping[str, str] | None = None, *, version: str = NEW
+    ) -> JavaNameServer:
+        folder = self._new_folder(f"namesrv-{version}")
+        return self._keep(JavaNameServer(folder, properties or {}, version))
 
     def broker(
         self,

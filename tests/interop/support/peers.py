@@ -17,6 +17,16 @@ CLIENT_FOLDERS = {NEW: "tools-5.5.0", OLD: "broker-4.9.7"}
 # Many small JVMs share few cores here: one collector thread, no optimising compiler.
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
+# The logging configuration of 4.9: warnings go to the output.
+LOGBACK = """\
+<configuration>
+  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{HH:mm:ss.SSS} %level %logger{0} %msg%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="out"/></root>
+</configuration>
+"""
+
 
 class MissingPeer(RuntimeError):
     """A real program is not there. Never a reason to skip: the tests are about it."""

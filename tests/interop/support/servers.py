@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from interop.support.peers import java_command, peer_path
+from interop.support.peers import LOGBACK, NEW, java_command, peer_path
 from interop.support.ports import free_port
 from interop.support.processes import Program
 
@@ -83,9 +83,16 @@ class Node(NameServerProcess):
 
 
 class JavaNameServer(NameServerProcess):
-    """The NameServer of RocketMQ 5.5.0."""
+    """RocketMQ's own NameServer."""
 
     ready_text = "boot success"
+
+    def __init__(self, folder: Path, properties: Mapping[str, str], version: str = NEW) -> None:
+        self._version = version
+        # 4.9 refuses to start without it.
+        (folder / "conf").mkdir(parents=True)
+        (folder / "conf" / "logback_namesrv.xml").write_text(LOGBACK)
+        super().__init__(folder, properties)
 
     def _file_content(self) -> Mapping[str, str]:
         return {"listenPort": str(self.port), "bindAddress": self.host, **self._properties}
@@ -93,7 +100,7 @@ class JavaNameServer(NameServerProcess):
     def _command(self) -> list[str]:
         return java_command(
             # Its own classpath only: beside the broker's jar it takes the broker's logging.
-            [peer_path("namesrv-5.5.0")],
+            [peer_path(f"namesrv-{self._version}")],
             "org.apache.rocketmq.namesrv.NamesrvStartup",
             ["-c", self.properties_file],
             home=self.folder,
