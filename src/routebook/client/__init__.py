@@ -14,6 +14,7 @@ from routebook.client.errors import (
     NoNameServers,
     NotReady,
     Refused,
+    RequestTooLarge,
     TopicNotFound,
 )
 from routebook.client.routes import ClusterView, SystemTopics, TopicRoute
@@ -44,6 +45,7 @@ __all__ = [
     "NodeError",
     "NotReady",
     "Refused",
+    "RequestTooLarge",
     "SystemTopics",
     "Tls",
     "TopicNotFound",
