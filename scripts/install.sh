@@ -21,3 +21,5 @@ echo "creating $venv with the versions of constraints.txt"
     echo "pip could not install the dependencies; check that this machine reaches a Python package index, then run make install again" >&2
     exit 2
 }
+# Where Python is told not to write bytecode, every import would compile anew.
+"$venv/bin/python" -m compileall -q src
