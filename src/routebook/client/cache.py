@@ -39,6 +39,7 @@ POLL_S = 30.0
 JITTER = 0.2
 TOPICS_A_POLL = 100  # asked for in one go; to decode so many takes a few milliseconds
 REASK_S = 0.1  # a failure this soon after a question is answered by that one
+SECOND_LOOK_S = 0.5  # after a failure
 
 _Outcome = TopicRoute | NameServerError
 _Flights = dict[str, "asyncio.Future[_Outcome]"]
@@ -101,6 +102,7 @@ class RouteCache:
         self._poller: asyncio.Task[None] | None = None
         self._added = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._second_looks: dict[str, asyncio.TimerHandle] = {}
         self._closed = False
 
     async def __aenter__(self) -> "RouteCache":
@@ -118,6 +120,8 @@ class RouteCache:
     async def close(self) -> None:
         """Stop polling; whoever waits for a route gets CacheClosed. What is cached stays."""
         self._closed = True
+        for look in self._second_looks.values():
+            look.cancel()
         tasks = [*self._tasks] if self._poller is None else [*self._tasks, self._poller]
         for task in tasks:
             task.cancel()
@@ -244,11 +248,23 @@ class RouteCache:
         ``reachable`` False makes its broker the last choice until it accepts a message again.
         """
         self._record(queue, 0.0, isolate=True, reachable=reachable)
-        entry = self._entries.get(queue.topic)
-        if entry is None or self._closed or queue.topic in self._flights:
+        topic = queue.topic
+        entry = self._entries.get(topic)
+        if entry is None or self._closed:
             return
-        if entry.asked_at is None or self._clock() - entry.asked_at >= REASK_S:
-            self._ask_for(queue.topic)
+        late = entry.asked_at is None or self._clock() - entry.asked_at >= REASK_S
+        if late and topic not in self._flights:
+            self._ask_for(topic)
+        if topic not in self._second_looks:
+            # Whoever fails first may learn of it before the NameServer does.
+            loop = asyncio.get_running_loop()
+            look = loop.call_later(SECOND_LOOK_S, self._look_again, topic)
+            self._second_looks[topic] = look
+
+    def _look_again(self, topic: str) -> None:
+        del self._second_looks[topic]
+        if topic in self._entries and topic not in self._flights:
+            self._ask_for(topic)
 
     def brokers(self) -> Mapping[str, Mapping[int, str]]:
         """All brokers of all cached routes: name to broker id to address.
