@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check fmt lint types unit peers differential bench golden clean
+.PHONY: help install run test check fmt lint types unit peers differential killrounds bench golden clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,11 +44,17 @@ peers: install ## fetch the real RocketMQ programs the tests use into .peers
 differential: peers ## compare thousands of request sequences with the Java NameServer
 	@$(BIN)/python -m tests.differential $(ARGS)
 
+killrounds: install ## kill writers and nodes at random moments, 200 times each, and look what is left
+	@$(BIN)/python -m tests.killrounds --rounds 200
+	@$(BIN)/python -m tests.killrounds --what node --rounds 200
+
 bench: peers ## measure against the Java NameServer, interleaved (benchmarks/README.md)
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 	@$(BIN)/python -m benchmarks.storm
 	@$(BIN)/python -m benchmarks.discovery
 	@$(BIN)/python -m benchmarks.windows
+	@$(BIN)/python -m benchmarks.journal
+	@$(BIN)/python -m benchmarks.restart
 
 golden: peers ## record golden vectors anew and show what changed; never run by CI
 	@PYTHONPATH=tests $(BIN)/python -m interop.record_golden && git diff --stat tests/golden

@@ -12,19 +12,39 @@ from types import TracebackType
 
 from routebook import __version__
 from routebook.client.production import ProductionRoutes
-from routebook.events import BrokerLeft, Event, MinBrokerChanged, RequestRefused
+from routebook.events import (
+    BrokerConfirmed,
+    BrokerLeft,
+    Cause,
+    Event,
+    HeartbeatGaps,
+    MinBrokerChanged,
+    NodeStarted,
+    NodeStopped,
+    RequestRefused,
+    RouteQueries,
+    TopicsChanged,
+)
+from routebook.handlers.absence import Absences
 from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.routes import not_found
-from routebook.handlers.services import Services
+from routebook.handlers.services import Control, Services
+from routebook.handlers.tally import QueryTally
+from routebook.journal.errors import JournalError
+from routebook.journal.view import View
+from routebook.recovery import catch_up_kv, recover, restate, restore
 from routebook.server import kvfile
+from routebook.server.chronicle import Chronicle
 from routebook.server.eventlog import log_event
 from routebook.server.kvfile import KvFile
 from routebook.server.notify import MinBrokerNotifier
 from routebook.server.remoteconfig import RemoteConfig
 from routebook.server.service import Service
 from routebook.server.tls import client_context
-from routebook.settings import LiveSettings, Settings
+from routebook.server.windows import sum_up
+from routebook.settings import LiveSettings, Settings, SettingsError
+from routebook.state.guard import GuardSettings
 from routebook.state.kv import KvStore
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
@@ -35,6 +55,8 @@ logger = logging.getLogger(__name__)
 KV_LOG_FIRST_S = 60.0
 KV_LOG_EVERY_S = 600.0
 
+_NOTES = (RequestRefused, BrokerConfirmed, HeartbeatGaps, RouteQueries, NodeStarted, NodeStopped)
+
 
 class NameServer:
     """A node. Entering it listens, leaving it stops in order.
@@ -44,42 +66,97 @@ class NameServer:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        revision = Revision()
-        self._kv = KvStore(revision, settings.limits.max_kv_bytes, kvfile.load(settings.kv_path))
+        self._started_ms = _now_ms()
+        self._revision = Revision()
+        self._kv = KvStore(
+            self._revision, settings.limits.max_kv_bytes, kvfile.load(settings.kv_path)
+        )
         self._kv_file = KvFile(settings.kv_path, self._kv, self._record)
-        routes = RouteTable(
-            revision,
+        guard = settings.guard
+        self._routes = RouteTable(
+            self._revision,
             max_topics_per_broker=settings.limits.max_topics_per_broker,
             max_route_entries=settings.limits.max_route_entries,
+            guard=GuardSettings(
+                share_percent=guard.share_percent,
+                min_brokers=guard.min_brokers,
+                window_ms=guard.window_s * 1000,
+                hold_ms=guard.hold_s * 1000,
+                idle_ms=settings.listen.idle_timeout_s * 1000,
+            ),
         )
-        self._remote_config = RemoteConfig(settings, revision, self._use, self._record)
+        self._chronicle = Chronicle(
+            settings.memory,
+            settings.data_dir,
+            wall_ms=_wall_ms,
+            mono_ms=_now_ms,
+            restate=lambda: restate(self._routes, self._kv.tables, self._revision),
+        )
+        self._remote_config = RemoteConfig(settings, self._revision, self._use, self._record)
         self._notifier = MinBrokerNotifier(client_context(settings.tls))
+        tally = QueryTally()
         self._services = Services(
-            routes=routes,
+            routes=self._routes,
             kv=self._kv,
-            renderer=RouteRenderer(routes),
-            memo=AnswerMemo(),
+            renderer=RouteRenderer(self._routes),
+            memo=AnswerMemo(tally),
+            tally=tally,
+            absences=Absences(_wall_ms()),
             live=settings.live,
             record=self._record,
             now_ms=_now_ms,
-            started_ms=_now_ms(),
+            started_ms=self._started_ms,
             max_frame=settings.listen.max_frame,
             max_topics_per_broker=settings.limits.max_topics_per_broker,
             commit_kv=self._kv_file.commit,
             config_text=self._remote_config.text,
             update_config=self._remote_config.update,
+            control=Control(
+                health=self.health,
+                recent=self._chronicle.recent,
+                release_guard=self._release_guard,
+                remote=settings.allow_remote_config,
+            ),
         )
         self._production = ProductionRoutes(settings.test_cluster)
         if settings.test_cluster.enabled:
             self._services.find_in_production = self._find_in_production
         self._service: Service | None = None
-        self._kv_log: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._window_began_ms = self._started_ms
 
     async def __aenter__(self) -> "NameServer":
-        self._service = Service(self._settings.listen, self._settings.tls, self._services)
-        await self._service.start()
+        self._chronicle.open()
+        try:
+            view = await self._remembered()
+            recovered = self._recover(view)
+            self._service = Service(self._settings.listen, self._settings.tls, self._services)
+            await self._service.start()
+        except BaseException:
+            await self._chronicle.stop()
+            raise
         self._remote_config.set_shown("listenPort", str(self.port))
-        self._kv_log = asyncio.create_task(self._log_kv())
+        self._record(
+            [
+                NodeStarted(
+                    revision=self._revision.value,
+                    cause=Cause.START,
+                    peer="",
+                    version=__version__,
+                    address=self.address,
+                    brokers=recovered,
+                    topics=self._routes.topics.entries,
+                )
+            ]
+        )
+        if self._chronicle.folder is not None:
+            # The file of pairs is written before the journal, and by others while no node runs.
+            self._record(list(catch_up_kv(view.kv, self._kv.tables, self._revision)))
+        self._chronicle.start()
+        self._tasks = [
+            asyncio.create_task(self._log_kv()),
+            asyncio.create_task(self._sum_up()),
+        ]
         self._report_settings()
         return self
 
@@ -90,13 +167,26 @@ class NameServer:
         traceback: TracebackType | None,
     ) -> None:
         assert self._service is not None
-        assert self._kv_log is not None
-        self._kv_log.cancel()
-        await asyncio.gather(self._kv_log, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._service.stop()
         await self._notifier.stop()
         await self._production.close()
         await self._kv_file.flush()
+        self._sum_up_now()
+        self._record(
+            [
+                NodeStopped(
+                    revision=self._revision.value,
+                    cause=Cause.STOP,
+                    peer="",
+                    brokers=len(self._routes.members.live()),
+                    topics=self._routes.topics.entries,
+                )
+            ]
+        )
+        await self._chronicle.stop()
 
     @property
     def host(self) -> str:
@@ -112,19 +202,115 @@ class NameServer:
     def address(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    def health(self) -> dict[str, object]:
+        """How the node is, for people and for programs that watch it."""
+        members = self._routes.members.live()
+        journal = self._chronicle.status()
+        guard = self._guard_status()
+        return {
+            "node": self._chronicle.node_id,
+            "version": __version__,
+            "address": self.address,
+            "uptime_ms": _now_ms() - self._started_ms,
+            "revision": self._revision.value,
+            "brokers": len(members),
+            "unconfirmed": sum(not member.confirmed for member in members),
+            "topics": self._routes.topics.known,
+            "routes": self._routes.topics.entries,
+            "journal": journal,
+            "guard": guard,
+            "ok": not guard["held"] and not journal.get("failing"),
+        }
+
+    def _guard_status(self) -> dict[str, object]:
+        """Whom the guard holds, since when and until when by the wall clock, and why."""
+        guard, now_ms, wall_ms = self._routes.guard, _now_ms(), _wall_ms()
+        why = guard.why
+        if why is None:
+            return {"held": []}
+        return {
+            "held": [
+                {
+                    "cluster": member.group.cluster,
+                    "broker": member.group.name,
+                    "broker_id": member.broker_id,
+                    "addr": member.addr,
+                    "silent_ms": now_ms - member.heard_ms,
+                }
+                for member in guard.held
+            ],
+            "since_ms": wall_ms + guard.since_ms - now_ms,
+            "until_ms": wall_ms + guard.until_ms - now_ms,
+            "silent": why.silent,
+            "live": why.live,
+            "limit": why.limit,
+            "window_ms": why.window_ms,
+        }
+
+    async def _remembered(self) -> View:
+        """What the journal says the node knew."""
+        folder = self._chronicle.folder
+        if folder is None:
+            return View()
+        try:
+            view = await asyncio.to_thread(recover, folder, wall_ms=_wall_ms())
+        except JournalError as error:
+            raise SettingsError(f"{error}; move the folder away to start without it") from error
+        return view or View()
+
+    def _recover(self, view: View) -> int:
+        """Go on with what the node knew; how many brokers that is."""
+        self._revision.value = max(self._revision.value, view.revision)
+        if not self._settings.memory.warm_restart:
+            self._routes.members.skip_generations(view.generation)
+            return 0
+        recovered = restore(view, self._routes, now_ms=_now_ms())
+        if recovered:
+            logger.info(
+                "recovered %d brokers and %d routes from the journal, to be confirmed",
+                recovered,
+                self._routes.topics.entries,
+            )
+        if view.unsure:
+            self._chronicle.state_anew()
+        return recovered
+
     def _record(self, events: Iterable[Event]) -> None:
         for event in events:
             log_event(event)
-            if isinstance(event, RequestRefused):
+            self._chronicle.record(event)
+            if isinstance(event, _NOTES):
                 continue  # nothing changed
             self._services.memo.clear()
             self._services.renderer.clear()
-            if isinstance(event, BrokerLeft) and self._service is not None:
-                self._service.clear_away()
+            if isinstance(event, BrokerLeft):
+                topics = self._routes.topics.abandoned(event.cluster, event.broker)
+                self._services.absences.note(event, _wall_ms(), topics)
+                if self._service is not None:
+                    self._service.clear_away()
+            elif isinstance(event, TopicsChanged):
+                self._services.absences.note(event, _wall_ms(), ())
             elif isinstance(event, MinBrokerChanged) and (
                 self._services.live.notify_min_broker_id_changed
             ):
                 self._notifier.notify(event)
+
+    def _release_guard(self, peer: str) -> int:
+        assert self._service is not None  # somebody asked
+        events, links = self._routes.release_guard(peer, now_ms=_now_ms())
+        self._service.let_go(events, links)
+        return sum(isinstance(event, BrokerLeft) for event in events)
+
+    async def _sum_up(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.memory.window_s)
+            self._sum_up_now()
+
+    def _sum_up_now(self) -> None:
+        now_ms = _now_ms()
+        window_ms, self._window_began_ms = now_ms - self._window_began_ms, now_ms
+        revision = self._revision.value
+        self._record(sum_up(self._services, revision=revision, window_ms=window_ms))
 
     def _use(self, live: LiveSettings) -> None:
         self._services.live = live
@@ -149,3 +335,7 @@ class NameServer:
 
 def _now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -2,6 +2,9 @@
 
 Each has the node's revision after it, its cause, and the peer it came from ("" when nobody
 asked for it, as with an expiry). Later stages (journal, watchers, metrics) read nothing else.
+
+Two kinds. Changes of the tables raise the revision by one; played in order they give the tables.
+Notes about the node itself (its start, what it counted) carry the revision they found.
 """
 
 from dataclasses import dataclass
@@ -21,6 +24,13 @@ class Cause(StrEnum):
     MOVED = "moved"  # the same address returned under another name or id
     REFUSED = "refused"  # unreadable, incomplete or not allowed
     STALE = "stale"  # overtaken by a newer registration
+    RECOVERED = "recovered"  # known from before the node was restarted
+    NOT_CONFIRMED = "not_confirmed"  # recovered, and not heard of since
+    START = "start"
+    STOP = "stop"
+    WINDOW = "window"  # counted, and written down at the end of a window
+    GUARD = "guard"  # too many brokers fell silent at once to believe it
+    JOURNAL = "journal"  # about the journal itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +59,15 @@ class BrokerRegistered(BrokerEvent):
     heartbeat_timeout_ms: int
     acting_master: bool | None
     zone: str | None
+    epoch: int
+    filter_servers: tuple[str, ...]
     addrs_before: dict[int, str]
     addrs_after: dict[int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerUpdated(BrokerEvent):
-    """A known broker registered anew with another header: zone, HA address, timeout, filters."""
+    """A known broker registered anew with another header: zone, HA address, timeout, epoch."""
 
     before: dict[str, object]
     after: dict[str, object]
@@ -70,12 +82,19 @@ class BrokerLeft(BrokerEvent):
     topics_lost: int
 
 
+Shape = tuple[int, int, int, int]  # read queues, write queues, perm, flags
+
+
 class QueueChange(NamedTuple):
-    """One topic on one broker: (read queues, write queues, perm, flags), None for absent."""
+    """One topic on one broker, as clients are told; None for absent.
+
+    ``registered`` is what the broker said of it, where that is something else.
+    """
 
     topic: str
-    before: tuple[int, int, int, int] | None
-    after: tuple[int, int, int, int] | None
+    before: Shape | None
+    after: Shape | None
+    registered: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +106,25 @@ class TopicsChanged(Event):
     changes: tuple[QueueChange, ...]
 
 
+class StaticMapping(NamedTuple):
+    """Which logical queues of a static topic one broker holds: logical id, queue id."""
+
+    topic: str
+    bname: str
+    total_queues: int
+    epoch: int
+    scope: str | None
+    dirty: bool
+    curr_id_map: tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappingsChanged(Event):
-    """Static topic mappings announced by a group were set or dropped."""
+    """Static topic mappings announced by a group. They go with their topic, or their group."""
 
     cluster: str
     broker: str
-    topics_set: tuple[str, ...]
-    topics_dropped: tuple[str, ...]
+    mappings: tuple[StaticMapping, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,3 +182,161 @@ class KvChanged(Event):
 class ConfigChanged(Event):
     before: dict[str, str]
     after: dict[str, str]
+
+
+# -- what happened to the node, not to its tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStarted(Event):
+    """``brokers`` and ``topics`` are how many it begins with, recovered from before."""
+
+    version: str
+    address: str
+    brokers: int
+    topics: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStopped(Event):
+    """In order; a node that was killed leaves none."""
+
+    brokers: int
+    topics: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalRecovered(Event):
+    """The journal was not closed in order. What came after ``last_seq``, if anything, is lost.
+
+    The next sequence number leaves room for all that could have been written.
+    """
+
+    last_seq: int
+    torn_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsLost(Event):
+    """The disk could not keep up, or not be written; ``since_ms`` is wall time."""
+
+    count: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRestated(Event):
+    """All there is to know of one broker group, after records were lost.
+
+    Groups that are not restated before ``StateRestated`` are gone. One of many topics is told in
+    parts: the second and later ones are ``continued`` and hold only more queues.
+    """
+
+    cluster: str
+    broker: str
+    acting_master: bool
+    zone: str | None
+    members: tuple["MemberFact", ...]
+    queues: tuple[QueueChange, ...]  # before None
+    mappings: tuple[StaticMapping, ...]
+    continued: bool = False
+
+
+class MemberFact(NamedTuple):
+    """One broker process of a group."""
+
+    broker_id: int
+    addr: str
+    ha_addr: str | None
+    heartbeat_timeout_ms: int
+    generation: int
+    epoch: int
+    data_version: tuple[int, int, int] | None
+    filter_servers: tuple[str, ...]
+    confirmed: bool = True  # False: recovered, and not heard of since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateRestated(Event):
+    """Every group has been restated: from here on the records tell the tables again.
+
+    ``groups`` is how many were, without those that left meanwhile; fewer since records were last
+    lost are no restatement. ``generation`` is the last one given away, ``kv`` all key-value pairs
+    by namespace.
+    """
+
+    groups: int
+    kv: dict[str, dict[str, str]]
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfirmed(BrokerEvent):
+    """A recovered broker was heard of again, ``after_ms`` from the node's start."""
+
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatGaps(BrokerEvent):
+    """Times between signs of life of a broker in one window, oldest first."""
+
+    window_ms: int
+    gaps_ms: tuple[int, ...]
+
+
+class QueryCount(NamedTuple):
+    """How often a topic was asked for: answered, not known, and while the node was not ready."""
+
+    topic: str
+    known: int
+    unknown: int
+    not_ready: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteQueries(Event):
+    """Route queries of one window. ``others`` are those of topics too many to list."""
+
+    window_ms: int
+    topics: tuple[QueryCount, ...]
+    others: int
+
+
+class Suspect(NamedTuple):
+    """A broker whose time is up, and which is believed all the same."""
+
+    cluster: str
+    broker: str
+    broker_id: int
+    addr: str
+    silent_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardEngaged(Event):
+    """Brokers that would have expired are believed for ``hold_ms`` more.
+
+    ``silent`` of ``live`` brokers are held already, or their time runs out within one window of
+    ``window_ms``; up to ``limit`` of them could have been let go.
+    """
+
+    suspects: tuple[Suspect, ...]
+    silent: int
+    live: int
+    limit: int
+    window_ms: int
+    hold_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardReleased(Event):
+    """``reason``: deadline, evidence (most of them came back, so the rest are gone), or admin.
+
+    ``returned`` were heard of again, ``left`` said goodbye, ``dropped`` were let go.
+    """
+
+    reason: str
+    returned: int
+    left: int
+    dropped: int

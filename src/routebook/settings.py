@@ -77,6 +77,35 @@ class LimitSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MemorySettings:
+    """What a node remembers: its journal, and what it does with it after a restart.
+
+    ``sync`` is none, interval or batch. ``node_id`` None: made at the first start and kept.
+    """
+
+    journal: bool = True
+    sync: str = "interval"
+    sync_interval_ms: int = 1000
+    rotate_bytes: int = 64 * 1024 * 1024
+    rotate_s: int = 3600
+    retain_days: int = 30
+    retain_mb: int = 10_240
+    window_s: int = 60
+    node_id: str | None = None
+    warm_restart: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """The mass-loss guard. ``share_percent`` 0 switches it off."""
+
+    share_percent: int = 50
+    min_brokers: int = 10
+    window_s: int = 60
+    hold_s: int = 600
+
+
+@dataclass(frozen=True, slots=True)
 class TestClusterSettings:
     """Cluster-test mode: where to ask for topics this node does not know."""
 
@@ -95,6 +124,8 @@ class Settings:
     tls: TlsSettings = field(default_factory=TlsSettings)
     live: LiveSettings = field(default_factory=LiveSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    guard: GuardSettings = field(default_factory=GuardSettings)
     test_cluster: TestClusterSettings = field(default_factory=TestClusterSettings)
     kv_path: Path = Path("kvConfig.json")
     data_dir: Path = Path()
@@ -185,6 +216,25 @@ KEYS: dict[str, Key] = {
         Key("maxRouteEntries", "10000000", "int", "topic and broker pairs held"),
         Key("maxKvBytes", "8388608", "int", "characters of all keys and values"),
         Key("frameTimeoutSeconds", "60", "int", "time a peer has to complete a frame"),
+        Key("journal", "true", "bool", "write a journal of all changes into dataDir"),
+        Key(
+            "journalSync",
+            "interval",
+            "choice:none|interval|batch",
+            "force records to disk: never, at intervals, or before going on",
+        ),
+        Key("journalSyncIntervalMillis", "1000", "int", "the interval"),
+        Key("journalRotateBytes", "67108864", "int", "seal a segment of this size"),
+        Key("journalRotateSeconds", "3600", "int", "or of this age"),
+        Key("journalRetainDays", "30", "int", "drop sealed segments older than this; 0 = never"),
+        Key("journalRetainMegabytes", "10240", "int", "or the oldest beyond this; 0 = never"),
+        Key("journalWindowSeconds", "60", "int", "heartbeats and queries are summed up for"),
+        Key("nodeId", "", "text", "name of the node in its journal; default: made once and kept"),
+        Key("warmRestart", "true", "bool", "serve the routes of the journal after a restart"),
+        Key("guardSharePercent", "50", "int", "hold brokers when more than this fall silent"),
+        Key("guardMinBrokers", "10", "int", "but never when there were fewer than this"),
+        Key("guardWindowSeconds", "60", "int", "silences this close count as one"),
+        Key("guardHoldSeconds", "600", "int", "hold them for at most this long"),
         Key("trustedProxies", "", "networks", "networks whose PROXY headers are believed"),
         Key("tls.server.mode", "permissive", "choice:disabled|permissive|enforcing", "TLS"),
         Key("tls.server.certPath", "", "path", "certificate chain, PEM"),
@@ -292,6 +342,24 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
             max_route_entries=parsed["maxRouteEntries"],
             max_kv_bytes=parsed["maxKvBytes"],
         ),
+        memory=MemorySettings(
+            journal=parsed["journal"],
+            sync=parsed["journalSync"],
+            sync_interval_ms=max(1, parsed["journalSyncIntervalMillis"]),
+            rotate_bytes=max(64 * 1024, parsed["journalRotateBytes"]),
+            rotate_s=max(1, parsed["journalRotateSeconds"]),
+            retain_days=parsed["journalRetainDays"],
+            retain_mb=parsed["journalRetainMegabytes"],
+            window_s=max(1, parsed["journalWindowSeconds"]),
+            node_id=_node_id(parsed["nodeId"]),
+            warm_restart=parsed["warmRestart"],
+        ),
+        guard=GuardSettings(
+            share_percent=min(100, parsed["guardSharePercent"]),
+            min_brokers=parsed["guardMinBrokers"],
+            window_s=parsed["guardWindowSeconds"],
+            hold_s=parsed["guardHoldSeconds"],
+        ),
         test_cluster=TestClusterSettings(
             enabled=parsed["clusterTest"],
             product_env_name=parsed["productEnvName"],
@@ -336,6 +404,14 @@ def parse_live(values: Mapping[str, str]) -> LiveSettings:
 
 def live_settings(parsed: Mapping[str, Any]) -> LiveSettings:
     return LiveSettings(**{_words(name, "_").lower(): parsed[name] for name in LIVE_KEYS})
+
+
+def _node_id(text: str) -> str | None:
+    if text and not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", text):
+        raise SettingsError(
+            f"nodeId must be up to 100 letters, digits, dots, dashes, underscores; not {text!r}"
+        )
+    return text or None
 
 
 def _tls(parsed: Mapping[str, Any]) -> TlsSettings:

@@ -77,7 +77,9 @@ class LocalNode:
         self.stop()
 
     async def _started(self) -> NameServer:
-        values = {"bind_address": self.host, **self._settings, "listen_port": self.port}
+        # Without a memory of its own unless asked for: what a test registers is what there is.
+        defaults = {"bind_address": self.host, "warm_restart": False}
+        values = {**defaults, **self._settings, "listen_port": self.port}
         settings = make_settings(self._folder, **values)
         deadline = asyncio.get_running_loop().time() + PORT_S
         while True:

@@ -29,6 +29,7 @@ NOW = '"<now>"'
 SOME_ADDRESS = '"<an address>"'
 EXCEPTION = "<exception>"
 SENTENCE = "<sentence>"
+REASON = "(why)"  # at the end of a remark, for words that hold times
 _PAST = 1_750_000_000_000  # every timestamp a sequence sends lies before
 _JAVA_EXCEPTION = re.compile(r'"(java|org|com)\.[\w.$]+(Exception|Error)\b')
 

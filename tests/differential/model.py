@@ -10,6 +10,7 @@ from dataclasses import replace
 from differential.canonical import (
     EXCEPTION,
     NOW,
+    REASON,
     SENTENCE,
     Answer,
     bean,
@@ -511,7 +512,10 @@ class Model:
         topic = _sent(step.topic, step.via)
         body = None if topic is None else self._views.route(step, topic)
         if body is None:
-            return self._reply(step, 17, _NOT_FOUND.format(_java(topic)))
+            remark = _NOT_FOUND.format(_java(topic))
+            if Rule.NO_ROUTE_REASON in self._rules and topic is not None:
+                remark += f"\nReason: {REASON}"
+            return self._reply(step, 17, remark)
         return self._reply(step, body=body)
 
     def _get_topics(self, step: GetTopics | GetTopicsOfCluster) -> Answer:

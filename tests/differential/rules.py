@@ -35,6 +35,10 @@ class Rule(Enum):
         "The answer to GET_BROKER_MEMBER_GROUP has no remark; Java leaves"
         ' "not set any response code" on a success.',
     )
+    NO_ROUTE_REASON = (
+        "no-route-reason",
+        "The remark of an answer without a route goes on after Java's two lines and says why.",
+    )
     ZONE_FORM = (
         "zone-form",
         "A route filtered by zone has the JSON form the caller understands, and a group whose"

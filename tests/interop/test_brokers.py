@@ -161,8 +161,9 @@ def test_a_broker_stopped_normally_unregisters(
 
 
 def test_brokers_come_back_with_their_next_registration_after_the_node_restarted(
-    node: NameServerProcess, launcher: Launcher
+    launcher: Launcher,
 ) -> None:
+    node = launcher.node({"warmRestart": "false"})
     period_s = 10  # the shortest a broker accepts
     settings = {"registerNameServerPeriod": str(period_s * 1000)}
     brokers = [launcher.broker(v, node.address, settings=settings) for v in BROKER_VERSIONS]

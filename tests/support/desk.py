@@ -5,10 +5,12 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from routebook.events import Cause, Event
+from routebook.handlers.absence import Absences
 from routebook.handlers.dispatch import dispatch
 from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.rendering import RouteRenderer
-from routebook.handlers.services import Caller, Services
+from routebook.handlers.services import Caller, Control, Services
+from routebook.handlers.tally import QueryTally
 from routebook.settings import LiveSettings
 from routebook.slices import finished
 from routebook.state.kv import KvChange, KvStore
@@ -33,6 +35,7 @@ class Desk:
     ) -> None:
         self.now_ms = 1_000_000
         self.events: list[Event] = []
+        self.tally = QueryTally()
         revision = Revision()
         self.routes = RouteTable(
             revision,
@@ -44,7 +47,9 @@ class Desk:
             routes=self.routes,
             kv=self.kv,
             renderer=RouteRenderer(self.routes),
-            memo=AnswerMemo(),
+            memo=AnswerMemo(self.tally),
+            tally=self.tally,
+            absences=Absences(started_wall_ms=1_700_000_000_000),
             live=LiveSettings(**live),
             record=self._record,
             now_ms=lambda: self.now_ms,
@@ -54,6 +59,12 @@ class Desk:
             commit_kv=self._commit_kv,
             config_text=lambda: "listenPort=9876\n",
             update_config=self._update_config,
+            control=Control(
+                health=lambda: {"revision": revision.value},
+                recent=lambda topic, broker: [b"one\n", b"two\n"],
+                release_guard=lambda peer: 3,
+                remote=False,
+            ),
         )
 
     def _record(self, events: Iterable[Event]) -> None:
@@ -77,9 +88,10 @@ class Desk:
         version: int = Version.V5_5_0,
         link: int = 1,
         oneway: bool = False,
+        peer: str | None = None,
     ) -> Reply:
         request = Command(code, 2 if oneway else 0, 7, version, None, fields or {}, body)
-        answer: Any = dispatch(request, self.services, Caller(link, f"peer-{link}"))
+        answer: Any = dispatch(request, self.services, Caller(link, peer or f"peer-{link}"))
         if isinstance(answer, Reply):
             return answer
         if hasattr(answer, "__await__"):

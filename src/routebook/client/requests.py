@@ -5,6 +5,7 @@ Each call takes ``timeout_s``, the deadline of the whole call. Errors are those 
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -219,6 +220,33 @@ class Requests:
 
         body = javaproperties.dumps(values, timestamp=False).encode()
         await self.ask(command(RequestCode.UPDATE_NAMESRV_CONFIG, body=body), timeout_s=timeout_s)
+
+    # -- what only Routebook's nodes answer
+
+    async def health(self, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """How the node is: what it knows, its journal, brokers held by its guard."""
+        answer = await self.ask(command(RequestCode.ROUTEBOOK_HEALTH), timeout_s=timeout_s)
+        try:
+            return msgspec.json.decode(answer.command.body, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadAnswer(answer.node, f"the body is not a health report: {error}") from error
+
+    async def recent(
+        self,
+        *,
+        topic: str | None = None,
+        broker: str | None = None,
+        timeout_s: float | None = None,
+    ) -> list[bytes]:
+        """Lines of the latest records of the node's journal, about a topic or a broker if given."""
+        fields = {"topic": topic, "broker": broker}
+        answer = await self.ask(command(RequestCode.ROUTEBOOK_RECENT, fields), timeout_s=timeout_s)
+        return answer.command.body.splitlines()
+
+    async def release_guard(self, *, timeout_s: float | None = None) -> int:
+        """Let go the brokers the node's guard holds; how many there were."""
+        question = command(RequestCode.ROUTEBOOK_RELEASE_GUARD)
+        return await self._count(question, "dropped", timeout_s)
 
     # -- what several calls share
 

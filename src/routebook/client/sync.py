@@ -143,6 +143,21 @@ class Requests:
     def update_config(self, values: dict[str, str], *, timeout_s: float | None = None) -> None:
         self._call(lambda c: c.update_config(values, timeout_s=timeout_s))
 
+    def health(self, *, timeout_s: float | None = None) -> dict[str, Any]:
+        return self._call(lambda c: c.health(timeout_s=timeout_s))
+
+    def recent(
+        self,
+        *,
+        topic: str | None = None,
+        broker: str | None = None,
+        timeout_s: float | None = None,
+    ) -> list[bytes]:
+        return self._call(lambda c: c.recent(topic=topic, broker=broker, timeout_s=timeout_s))
+
+    def release_guard(self, *, timeout_s: float | None = None) -> int:
+        return self._call(lambda c: c.release_guard(timeout_s=timeout_s))
+
 
 class NodeClient(Requests):
     """The calls, made to one node and no other. Errors are NodeErrors."""

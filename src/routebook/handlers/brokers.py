@@ -5,11 +5,17 @@ from itertools import islice
 from operator import attrgetter
 from sys import intern
 
-from routebook.events import Event
+from routebook.events import Event, StaticMapping
 from routebook.handlers.routes import ORDER_NAMESPACE
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.slices import Slices
-from routebook.state.model import QueueShape, Registration, StaticMapping, VersionStamp
+from routebook.state.model import (
+    Member,
+    QueueShape,
+    Registration,
+    ShapeByNumbers,
+    VersionStamp,
+)
 from routebook.state.routes import RegisterResult
 from routebook.wire import bodies
 from routebook.wire.codes import ResponseCode
@@ -101,21 +107,13 @@ def _recorded(
         yield
 
 
-class _ShapeByNumbers(dict[tuple[int, int, int, int], QueueShape]):
-    """Each distinct shape once."""
-
-    def __missing__(self, numbers: tuple[int, int, int, int]) -> QueueShape:
-        shape = self[numbers] = QueueShape(*numbers)
-        return shape
-
-
 _name_of = attrgetter("topic_name")
 _numbers_of = attrgetter("read_queue_nums", "write_queue_nums", "perm", "topic_sys_flag")
 
 
 def _shapes(topics: dict[str, TopicConfig]) -> Slices[dict[str, QueueShape]]:
     """Queue shapes by topic, each distinct shape and each name held once."""
-    shapes = _ShapeByNumbers()
+    shapes = ShapeByNumbers()
     by_topic: dict[str, QueueShape] = {}
     items = iter(topics.items())
     while chunk := list(islice(items, TOPICS_A_SLICE)):
@@ -215,22 +213,25 @@ def unregister_broker(request: Command, services: Services, caller: Caller) -> R
 
 
 def broker_heartbeat(request: Command, services: Services, caller: Caller) -> Reply:
-    services.routes.heartbeat(
-        required(request, "clusterName"),
-        required(request, "brokerAddr"),
-        link=caller.link,
-        now_ms=services.now_ms(),
-    )
+    _heard(request, services, caller)
     return Reply()
 
 
-def query_data_version(request: Command, services: Services, caller: Caller) -> Reply:
-    member = services.routes.heartbeat(
+def _heard(request: Command, services: Services, caller: Caller) -> Member | None:
+    member, events = services.routes.heartbeat(
         required(request, "clusterName"),
         required(request, "brokerAddr"),
         link=caller.link,
+        peer=caller.peer,
         now_ms=services.now_ms(),
     )
+    if events:
+        services.record(events)
+    return member
+
+
+def query_data_version(request: Command, services: Services, caller: Caller) -> Reply:
+    member = _heard(request, services, caller)
     if request.is_oneway:
         # Acting-master brokers use this as their heartbeat, once a second; nobody reads an answer.
         return Reply()

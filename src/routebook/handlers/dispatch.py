@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Generator
 
-from routebook.handlers import admin, brokers, kv, routes, topics
+from routebook.handlers import admin, brokers, control, kv, routes, topics
 from routebook.handlers.errors import NoPermission
 from routebook.handlers.services import Answer, Caller, Handler, Services
 from routebook.slices import Slices
@@ -38,6 +38,9 @@ HANDLERS: dict[int, Handler] = {
     RequestCode.ADD_WRITE_PERM_OF_BROKER: topics.add_write_permission,
     RequestCode.GET_BROKER_MEMBER_GROUP: brokers.get_member_group,
     RequestCode.BROKER_HEARTBEAT: brokers.broker_heartbeat,
+    RequestCode.ROUTEBOOK_HEALTH: control.get_health,
+    RequestCode.ROUTEBOOK_RECENT: control.get_recent,
+    RequestCode.ROUTEBOOK_RELEASE_GUARD: control.release_guard,
 }
 
 REJECTIONS: dict[type[Exception], ResponseCode] = {

@@ -11,6 +11,7 @@ one in its ext fields can at most confuse the numbering of its own answers.
 import re
 from struct import Struct
 
+from routebook.handlers.tally import KNOWN, Cell, QueryTally
 from routebook.wire.codes import RequestCode, ResponseCode
 from routebook.wire.command import JSON, Command, Reply
 from routebook.wire.header_json import reply_around_opaque
@@ -27,8 +28,11 @@ Parts = tuple[bytes, bytes, bytes, bytes, bytes]
 
 
 class AnswerMemo:
-    def __init__(self) -> None:
-        self._kept: dict[bytes, tuple[bytes, bytes, bytes, int, int]] = {}
+    """Counts in ``tally`` what it answers; to be cleared when the tally is taken."""
+
+    def __init__(self, tally: QueryTally) -> None:
+        self._tally = tally
+        self._kept: dict[bytes, tuple[bytes, bytes, bytes, int, int, Cell]] = {}
         self._bytes = 0
 
     def clear(self) -> None:
@@ -48,7 +52,8 @@ class AnswerMemo:
             return None
         if digits > 1 and opaque[0] == _ZERO:
             return None  # not a JSON number: the decoder knows what to do
-        before, after, body, header_length, length = kept
+        before, after, body, header_length, length, cell = kept
+        cell[KNOWN] += 1
         return _PREFIX.pack(length + digits, header_length + digits), before, opaque, after, body
 
     def keep(self, header: bytes, request: Command, reply: Reply) -> None:
@@ -78,6 +83,7 @@ class AnswerMemo:
             reply.body,
             header_length,
             4 + header_length + len(reply.body),
+            self._tally.cell(request.ext_fields.get("topic") or ""),
         )
         self._bytes += size
 

@@ -1,6 +1,7 @@
 """Route queries (105): the request clients send most."""
 
 from routebook.handlers.services import Answer, Caller, Services
+from routebook.handlers.tally import KNOWN, NOT_READY, UNKNOWN
 from routebook.state.model import MASTER, Group
 from routebook.wire.codes import ResponseCode, Version
 from routebook.wire.command import Command, Reply
@@ -19,6 +20,7 @@ def get_route(request: Command, services: Services, caller: Caller) -> Answer:
     if services.find_in_production is not None:
         return _get_test_cluster_route(request, services, topic)
     if live.need_wait_for_service and not _ready(services):
+        services.tally.cell(topic or "")[NOT_READY] += 1
         return Reply(ResponseCode.SYSTEM_ERROR, "name server not ready")
     if topic is None:
         return not_found(None)
@@ -29,7 +31,8 @@ def get_route(request: Command, services: Services, caller: Caller) -> Answer:
         body = services.renderer.body(topic, standard=standard, live=live)
     else:
         body = _special_body(services, topic, zone, order_conf, standard=standard)
-    return not_found(topic) if body is None else Reply(body=body)
+    services.tally.cell(topic)[UNKNOWN if body is None else KNOWN] += 1
+    return _not_found(topic, services) if body is None else Reply(body=body)
 
 
 def wants_standard(request: Command) -> bool:
@@ -39,6 +42,15 @@ def wants_standard(request: Command) -> bool:
 def not_found(topic: str | None) -> Reply:
     name = "null" if topic is None else topic[:MAX_NAME]
     return Reply(ResponseCode.TOPIC_NOT_EXIST, _NOT_FOUND % name)
+
+
+def _not_found(topic: str, services: Services) -> Reply:
+    """The words of the reference, and then why."""
+    reply = not_found(topic)
+    if len(topic) > MAX_NAME:
+        return reply
+    reason = services.absences.reason(topic)
+    return Reply(reply.code, f"{reply.remark}\nReason: {reason}")
 
 
 def _ready(services: Services) -> bool:

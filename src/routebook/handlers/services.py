@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass
 
 from routebook.events import Event
+from routebook.handlers.absence import Absences
 from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.rendering import RouteRenderer
+from routebook.handlers.tally import QueryTally
 from routebook.settings import LiveSettings
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import Link
@@ -22,6 +24,20 @@ class Caller:
     peer: str
 
 
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What a node tells of itself beyond RocketMQ's requests, and lets be done to it.
+
+    ``recent`` gives lines of the journal's latest records about a topic, a broker, or everything.
+    ``remote`` allows changes to peers that are not on this machine.
+    """
+
+    health: Callable[[], dict[str, object]]
+    recent: Callable[[str | None, str | None], Iterable[bytes]]
+    release_guard: Callable[[str], int]
+    remote: bool
+
+
 @dataclass(slots=True)
 class Services:
     """The parts of a node, joined by ``app``. ``live`` is replaced whole when it changes."""
@@ -30,6 +46,8 @@ class Services:
     kv: KvStore
     renderer: RouteRenderer
     memo: AnswerMemo
+    tally: QueryTally
+    absences: Absences
     live: LiveSettings
     record: Callable[[Iterable[Event]], None]
     now_ms: Callable[[], int]
@@ -39,6 +57,7 @@ class Services:
     commit_kv: Callable[[KvChange], Awaitable[None]]
     config_text: Callable[[], str]
     update_config: Callable[[str, Caller], Awaitable[None]]
+    control: Control
     find_in_production: Callable[[Command], Awaitable[Reply]] | None = None
 
     def refused(self, request: Command, caller: Caller, reason: str) -> None:

@@ -6,16 +6,29 @@ from typing import Any
 
 import msgspec
 
-from routebook.events import BrokerConflict, Event, QueueChange, RequestRefused
+from routebook.events import (
+    BrokerConflict,
+    Event,
+    GuardEngaged,
+    GuardReleased,
+    HeartbeatGaps,
+    QueueChange,
+    RequestRefused,
+    RouteQueries,
+    StaticMapping,
+    Suspect,
+)
 
 logger = logging.getLogger("routebook.events")
 
 _EXAMPLES = 3
-_LISTS = frozenset({"changes", "topics_set", "topics_dropped", "recipients"})
-_TROUBLE = (BrokerConflict, RequestRefused)
+_LISTS = frozenset({"changes", "mappings", "recipients", "suspects"})
+_TROUBLE = (BrokerConflict, RequestRefused, GuardEngaged, GuardReleased)
 
 
 def log_event(event: Event) -> None:
+    if isinstance(event, HeartbeatGaps | RouteQueries):
+        return  # counts, for the journal: far too many for a log
     level = logging.WARNING if isinstance(event, _TROUBLE) else logging.INFO
     if logger.isEnabledFor(level):
         logger.log(level, "%s", line(event))
@@ -35,4 +48,6 @@ def line(event: Event) -> str:
 
 
 def _readable(item: Any) -> Any:
-    return item._asdict() if isinstance(item, QueueChange) else item
+    if isinstance(item, QueueChange):
+        return {k: v for k, v in item._asdict().items() if k != "registered" or v is not None}
+    return item._asdict() if isinstance(item, StaticMapping | Suspect) else item

@@ -1,13 +1,15 @@
 """Service: the port of a node, which also notices when brokers leave or fall silent."""
 
 import asyncio
+from collections.abc import Iterable
 
-from routebook.events import Cause
+from routebook.events import Cause, Event
 from routebook.handlers.dispatch import dispatch
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.server.connection import Connection
 from routebook.server.port import SWEEP_EVERY_S, Port
 from routebook.settings import ListenSettings, TlsSettings
+from routebook.state.model import Link
 from routebook.wire.command import Command
 
 
@@ -19,16 +21,35 @@ class Service(Port):
         super().__init__(listen, tls, dispatch=answer, memo=services.memo)
         self._services = services
         self._expiry: asyncio.TimerHandle | None = None
+        self._idle: dict[Link, str] = {}  # links closed by the present sweep, and their peers
         self._clearing = False
 
     def closed(self, connection: Connection) -> None:
         super().closed(connection)
-        if not self._stopped:
-            self._services.record(
-                self._services.routes.close_link(
-                    connection.caller.link, connection.close_cause, connection.caller.peer
-                )
+        if self.draining:
+            return  # brokers are still there, only the node goes
+        services, caller = self._services, connection.caller
+        if connection.close_cause is Cause.IDLE:
+            # One sweep may close many: whether their brokers are gone is a question about all.
+            if not self._idle:
+                self.loop.call_soon(self._judge_idle)
+            self._idle[caller.link] = caller.peer
+        else:
+            services.record(
+                services.routes.close_link(caller.link, connection.close_cause, caller.peer)
             )
+
+    def _judge_idle(self) -> None:
+        idle, self._idle = self._idle, {}
+        if not self._stopped:
+            self.let_go(*self._services.routes.idle_links(idle, now_ms=self._services.now_ms()))
+
+    def let_go(self, events: Iterable[Event], links: Iterable[Link]) -> None:
+        """Record that brokers fell silent, and close what connections they have left."""
+        self._services.record(events)
+        for link in links:
+            if connection := self._connections.get(link):
+                connection.close(Cause.EXPIRED)
 
     def clear_away(self) -> None:
         """Clear away what brokers that left have left behind, a little at a time."""
@@ -47,12 +68,10 @@ class Service(Port):
 
     def expire_brokers(self) -> None:
         """Drop brokers whose deadline has passed, and come back at the next deadline."""
+        if self.draining:
+            return  # told to go away, they cannot be heard of
         services = self._services
-        events, links = services.routes.expire(services.now_ms())
-        services.record(events)
-        for link in links:
-            if connection := self._connections.get(link):
-                connection.close(Cause.EXPIRED)
+        self.let_go(*services.routes.expire(services.now_ms()))
         due_ms = services.routes.members.next_deadline_ms()
         if self._expiry is not None:
             self._expiry.cancel()

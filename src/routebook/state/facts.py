@@ -122,4 +122,5 @@ def details(member: Member) -> dict[str, object]:
         "acting_master": member.group.acting_master,
         "zone": member.group.zone,
         "filter_servers": member.filter_servers,
+        "epoch": member.state_version,
     }

@@ -6,14 +6,18 @@ connection since (a heartbeat after a reconnect), it outlives the first one.
 Each registration on a new connection is a new generation; a connection remembers the
 generations registered on it, so that news which arrive late over an old one can be told from
 news about the present one.
+
+A member known from before a restart keeps its generation and has no connection: it lives by its
+deadline, until the first sign of life gives it one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from routebook.state.deadlines import Deadlines
 from routebook.state.model import Group, Link, Member
 
 Key = tuple[str, str]  # cluster and address, or cluster and broker name
+MAX_GAPS = 1000  # of one member, between two takes
 
 
 class Members:
@@ -38,6 +42,10 @@ class Members:
     def find_live(self, cluster: str, addr: str) -> Member | None:
         return self._live.get((cluster, addr))
 
+    @property
+    def last_generation(self) -> int:
+        return self._generation
+
     def next_deadline_ms(self) -> int | None:
         return self._deadlines.next_at()
 
@@ -52,12 +60,33 @@ class Members:
     def drop_group(self, group: Group) -> None:
         del self._groups[group.cluster, group.name]
 
+    def live(self) -> Collection[Member]:
+        return self._live.values()
+
     def hear(self, member: Member, now_ms: int) -> None:
+        if member.heard_ms and len(member.gaps_ms) < MAX_GAPS:
+            member.gaps_ms.append(now_ms - member.heard_ms)
+        member.heard_ms = now_ms
         self._deadlines.set(_key(member), now_ms + member.heartbeat_timeout_ms)
+
+    def hold(self, member: Member, until_ms: int) -> None:
+        """Believe in a member whose time is up until then."""
+        self._deadlines.set(_key(member), until_ms)
+
+    def take_gaps(self) -> Iterator[tuple[Member, tuple[int, ...]]]:
+        """The members heard of since this was last asked, and the times in between."""
+        for member in self._live.values():
+            if member.gaps_ms:
+                gaps, member.gaps_ms = tuple(member.gaps_ms), []
+                yield member, gaps
 
     def hear_on(self, member: Member, link: Link) -> None:
         """Note the connection a sign of life came over."""
-        if link not in (member.link, member.other_link):
+        if link in (member.link, member.other_link):
+            return
+        if member.link is not None and _key(member) not in self._registered_on.get(member.link, {}):
+            self._move(member, link)  # it was held when its connection was closed
+        else:
             member.other_link = link
             self._heard_on.setdefault(link, set()).add(_key(member))
 
@@ -75,6 +104,23 @@ class Members:
         if len(on_link) > 2 * len(self._live) + 64:
             self._registered_on[link] = {k: g for k, g in on_link.items() if k in self._live}
 
+    def adopt(self, group: Group, now_ms: int) -> None:
+        """Take over a group known from before a restart, its members as yet unconfirmed."""
+        self._groups[group.cluster, group.name] = group
+        for member in group.members.values():
+            self._live[_key(member)] = member
+            self.hear(member, now_ms)
+
+    def confirm(self, member: Member, link: Link) -> None:
+        """Let an adopted member live by ``link``, as the generation it was."""
+        member.link = link
+        member.heard_ms = 0  # the time since the restart is no gap of its own
+        self._registered_on.setdefault(link, {})[_key(member)] = member.generation
+
+    def skip_generations(self, last: int) -> None:
+        """Give out only generations above ``last``."""
+        self._generation = max(self._generation, last)
+
     def is_late(self, member: Member, link: Link) -> bool:
         """Whether ``link`` registered an earlier generation of ``member``."""
         generation = self._registered_on.get(link, {}).get(_key(member))
@@ -85,7 +131,8 @@ class Members:
         key = _key(member)
         del self._live[key]
         self._deadlines.drop(key)
-        self._registered_on.get(member.link, {}).pop(key, None)
+        if member.link is not None:
+            self._registered_on.get(member.link, {}).pop(key, None)
         self._unhear(member)
         del member.group.members[member.broker_id]
         member.group.rendered = None
@@ -105,13 +152,17 @@ class Members:
             else:
                 other = member.other_link
                 self._unhear(member)
-                member.link = other
-                member.repeat_key = None
-                self._registered_on.setdefault(other, {})[key] = generation
+                self._move(member, other)
 
     def due(self, now_ms: int) -> list[Member]:
         """The members whose deadline has passed."""
         return [self._live[key] for key in self._deadlines.due(now_ms)]
+
+    def _move(self, member: Member, link: Link) -> None:
+        """Let ``member`` live by another connection, as the generation it is."""
+        member.link = link
+        member.repeat_key = None
+        self._registered_on.setdefault(link, {})[_key(member)] = member.generation
 
     def _unhear(self, member: Member) -> None:
         if member.other_link is not None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from routebook.events import StaticMapping
+
 PERM_WRITE = 2
 FLAG_UNIT = 1
 FLAG_UNIT_SUB = 2
@@ -27,25 +29,20 @@ class QueueShape(NamedTuple):
         return self._replace(perm=self.perm & ~PERM_WRITE)
 
 
+class ShapeByNumbers(dict[tuple[int, int, int, int], QueueShape]):
+    """Each distinct shape once."""
+
+    def __missing__(self, numbers: tuple[int, int, int, int]) -> QueueShape:
+        shape = self[numbers] = QueueShape(*numbers)
+        return shape
+
+
 class VersionStamp(NamedTuple):
     """A broker's claim about its topic table; equal stamps mean "nothing new", never proof."""
 
     state_version: int
     timestamp: int
     counter: int
-
-
-@dataclass(frozen=True, slots=True)
-class StaticMapping:
-    """Which logical queues of a static topic one broker holds."""
-
-    topic: str
-    bname: str
-    total_queues: int
-    epoch: int
-    scope: str | None
-    dirty: bool
-    curr_id_map: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,10 @@ class Registration:
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One broker process of a group, alive until its deadline."""
+    """One broker process of a group, alive until its deadline.
+
+    One known from before a restart has no connection until it is heard of.
+    """
 
     group: "Group"
     broker_id: int
@@ -84,12 +84,18 @@ class Member:
     ha_addr: str | None
     heartbeat_timeout_ms: int
     generation: int
-    link: Link
+    link: Link | None
     other_link: Link | None = None  # an open connection it was heard on after it registered
     state_version: int = 0
     stamp: VersionStamp | None = None
     filter_servers: tuple[str, ...] = ()
     repeat_key: tuple[object, ...] | None = None
+    heard_ms: int = 0
+    gaps_ms: list[int] = field(default_factory=list)  # between signs of life, since last taken
+
+    @property
+    def confirmed(self) -> bool:
+        return self.link is not None
 
 
 @dataclass(slots=True, eq=False)

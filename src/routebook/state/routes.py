@@ -12,13 +12,16 @@ Rules that keep it honest:
     A registers on link 2      live A: link 2, generation 2
     link 1 closes              nothing: generation 1 is history
     link 2 closes              A leaves
+
+After a restart brokers are known without a connection; the first sign of life confirms one.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from routebook.events import (
+    BrokerConfirmed,
     BrokerLeft,
     BrokerRegistered,
     BrokerUpdated,
@@ -29,6 +32,7 @@ from routebook.events import (
     RequestRefused,
 )
 from routebook.state.facts import Facts, details
+from routebook.state.guard import NO_GUARD, GuardSettings, LossGuard
 from routebook.state.members import Members
 from routebook.state.model import (
     MASTER,
@@ -61,13 +65,20 @@ class RegisterResult:
 
 class RouteTable:
     def __init__(
-        self, revision: Revision, *, max_topics_per_broker: int, max_route_entries: int
+        self,
+        revision: Revision,
+        *,
+        max_topics_per_broker: int,
+        max_route_entries: int,
+        guard: GuardSettings = NO_GUARD,
     ) -> None:
         self._facts = Facts(revision)
+        self.guard = LossGuard(guard, self._facts)
         self._max_topics_per_broker = max_topics_per_broker
         self._max_route_entries = max_route_entries
         self.members = Members()
         self.topics = TopicTable()
+        self.recovered_ms = 0  # when the members without a connection were taken over
 
     # -- looking up
 
@@ -89,16 +100,29 @@ class RouteTable:
 
     # -- staying alive
 
-    def heartbeat(self, cluster: str, addr: str, *, link: Link, now_ms: int) -> Member | None:
+    def heartbeat(
+        self, cluster: str, addr: str, *, link: Link, peer: str, now_ms: int
+    ) -> tuple[Member | None, Sequence[Event]]:
         """Note that a broker is alive; None for one that is not registered.
 
         Heard on another connection than the one it registered on, it outlives the latter.
         """
         member = self.members.find_live(cluster, addr)
-        if member is not None:
-            self.members.hear(member, now_ms)
-            self.members.hear_on(member, link)
-        return member
+        if member is None:
+            return None, ()
+        events: Sequence[Event] = ()
+        if member.link is None:
+            events = [self._confirm(member, link=link, peer=peer, now_ms=now_ms)]
+        self.members.hear(member, now_ms)
+        self.members.hear_on(member, link)
+        return member, events
+
+    def _confirm(self, member: Member, *, link: Link, peer: str, now_ms: int) -> Event:
+        self.members.confirm(member, link)
+        return BrokerConfirmed(
+            **self._facts.about(member, Cause.RECOVERED, peer),
+            after_ms=now_ms - self.recovered_ms,
+        )
 
     def renew(
         self, cluster: str, addr: str, *, fingerprint: int, link: Link, now_ms: int
@@ -279,6 +303,10 @@ class RouteTable:
         else:
             member = current
         details_before = details(member)
+        if not member.confirmed and member.broker_id == registration.broker_id:
+            events.append(
+                self._confirm(member, link=registration.link, peer=registration.peer, now_ms=now_ms)
+            )
         joined = (
             current is None
             or member.link != registration.link
@@ -312,6 +340,8 @@ class RouteTable:
                     heartbeat_timeout_ms=member.heartbeat_timeout_ms,
                     acting_master=registration.acting_master,
                     zone=registration.zone,
+                    epoch=member.state_version,
+                    filter_servers=member.filter_servers,
                     addrs_before=addrs_before,
                     addrs_after=group.addrs,
                 )
@@ -352,9 +382,7 @@ class RouteTable:
 
     def _set_mappings(self, group: Group, registration: Registration) -> list[Event]:
         changed = [
-            mapping.topic
-            for mapping in registration.mappings
-            if self.topics.set_mapping(group, mapping)
+            mapping for mapping in registration.mappings if self.topics.set_mapping(group, mapping)
         ]
         if not changed:
             return []
@@ -363,8 +391,7 @@ class RouteTable:
                 **self._facts.fact(Cause.REGISTER, registration.peer),
                 cluster=group.cluster,
                 broker=group.name,
-                topics_set=tuple(changed),
-                topics_dropped=(),
+                mappings=tuple(changed),
             )
         ]
 
@@ -406,13 +433,60 @@ class RouteTable:
             events += self._remove(member, cause, peer)
         return events
 
+    def idle_links(
+        self, idle: Mapping[Link, str], *, now_ms: int
+    ) -> tuple[list[Event], list[Link]]:
+        """Connections, by their peers, closed because nothing came over them: no goodbye, silence.
+
+        Also the connections to close.
+        """
+        events, links = self._review_held(now_ms)
+        peers = {
+            member: peer for link, peer in idle.items() for member in self.members.lost_with(link)
+        }
+        gone, judged = self._judge(list(peers), now_ms)
+        events += judged
+        for member in gone:
+            events += self._remove(member, Cause.IDLE, peers[member])
+        return events, links
+
     def expire(self, now_ms: int) -> tuple[list[Event], list[Link]]:
         """Drop every broker silent past its deadline; also the connections to close."""
+        events, links = self._review_held(now_ms)
+        gone, judged = self._judge(self.members.due(now_ms), now_ms)
+        expired, more_links = self._drop(gone)
+        return [*events, *judged, *expired], [*links, *more_links]
+
+    def release_guard(self, peer: str, *, now_ms: int) -> tuple[list[Event], list[Link]]:
+        """Let go whom the guard holds; also the connections to close."""
+        gone, events = self.guard.release(self.members.live(), now_ms, peer=peer)
+        dropped, links = self._drop(gone, peer)
+        return [*events, *dropped], links
+
+    def _review_held(self, now_ms: int) -> tuple[list[Event], list[Link]]:
+        gone, events = self.guard.review(self.members.live(), now_ms)
+        dropped, links = self._drop(gone)
+        return [*events, *dropped], links
+
+    def _judge(self, silent: list[Member], now_ms: int) -> tuple[list[Member], list[Event]]:
+        """Whom to let go of those who fell silent; the others are held."""
+        if not silent:
+            return [], []
+        gone, events = self.guard.judge(silent, self.members.live(), now_ms)
+        for member in silent:
+            if member in self.guard.held:
+                self.members.hold(member, self.guard.until_ms)
+        return gone, events
+
+    def _drop(self, gone: Iterable[Member], peer: str = "") -> tuple[list[Event], list[Link]]:
+        """Remove the silent; also the connections they leave behind."""
         events: list[Event] = []
         links: list[Link] = []
-        for member in self.members.due(now_ms):
-            links.append(member.link)
-            events += self._remove(member, Cause.EXPIRED, "")
+        for member in gone:
+            if member.link is not None:
+                links.append(member.link)
+            cause = Cause.EXPIRED if member.confirmed else Cause.NOT_CONFIRMED
+            events += self._remove(member, cause, peer)
         return events, links
 
     def _remove(self, member: Member, cause: Cause, peer: str) -> list[Event]:

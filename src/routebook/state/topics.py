@@ -8,13 +8,14 @@ away a few at a time, since there may be a hundred thousand of them.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
-from routebook.events import QueueChange
-from routebook.state.model import PERM_WRITE, Group, QueueShape, StaticMapping
+from routebook.events import QueueChange, StaticMapping
+from routebook.state.model import PERM_WRITE, Group, QueueShape
 
 CLEARED_A_SLICE = 2000
+ADOPTED_A_TURN = 500
 
 
 class TopicTable:
@@ -29,6 +30,11 @@ class TopicTable:
             pass
         return iter(self._queues)
 
+    @property
+    def known(self) -> int:
+        """How many topics there are; those of a group that has just gone, a moment longer."""
+        return len(self._queues)
+
     def queues(self, topic: str) -> Mapping[Group, QueueShape]:
         """Queues of ``topic`` by group; empty when nobody holds it."""
         holders = self._queues.get(topic, {})
@@ -39,6 +45,24 @@ class TopicTable:
     def mappings(self, topic: str) -> list[StaticMapping]:
         held = self._mappings.get(topic, {}).values()
         return [mapping for mapping, group in held if group.members]
+
+    def held(self, group: Group, topics: Iterable[str]) -> list[QueueChange]:
+        """What ``group`` has of ``topics``, as if it had just come to it."""
+        found = []
+        for topic in topics:
+            said = group.registered.get(topic)
+            if said is not None:
+                told = self._queues[topic][group]
+                found.append(QueueChange(topic, None, told, None if said == told else said))
+        return found
+
+    def mappings_of(self, group: Group) -> list[StaticMapping]:
+        return [
+            mapping
+            for topic in sorted(group.mapped_topics)
+            for mapping, owner in self._mappings.get(topic, {}).values()
+            if owner is group
+        ]
 
     def write(
         self,
@@ -62,9 +86,10 @@ class TopicTable:
             if read_only and shape.writable:
                 after = read_only_shapes.setdefault(shape, shape.without_write())
             known = registered.get(topic)
+            said = None if after is shape else shape
             if known is None:
                 registered[topic] = shape
-                changes.append(QueueChange(topic, None, after))
+                changes.append(QueueChange(topic, None, after, said))
                 if topic in queues:
                     queues[topic][group] = after
                 else:
@@ -73,9 +98,9 @@ class TopicTable:
                 registered[topic] = shape
                 holders = queues[topic]
                 before = holders[group]
-                if before != after:
+                if before != after or known != shape:
                     holders[group] = after
-                    changes.append(QueueChange(topic, before, after))
+                    changes.append(QueueChange(topic, before, after, said))
         self.entries += len(registered) - known_before
         return changes
 
@@ -83,7 +108,7 @@ class TopicTable:
         """Give or take the write bit of what clients are told, all topics of the group."""
         changes: list[QueueChange] = []
         made: dict[QueueShape, QueueShape] = {}
-        for topic in group.registered:
+        for topic, said in group.registered.items():
             holders = self._queues[topic]
             before = holders[group]
             after = made.get(before)
@@ -92,18 +117,38 @@ class TopicTable:
                 after = made[before] = before._replace(perm=perm)
             if after != before:
                 holders[group] = after
-                changes.append(QueueChange(topic, before, after))
+                changes.append(QueueChange(topic, before, after, None if said == after else said))
         return changes
 
     def overwrite(self, group: Group, topic: str, shape: QueueShape) -> list[QueueChange]:
         """Set what clients are told of one topic; a new topic counts as registered so."""
-        if topic not in group.registered:
+        said = group.registered.get(topic)
+        if said is None:
             return self.write(group, [(topic, shape)], rewrite=True, read_only=False)
         before = self._queues[topic][group]
         if before == shape:
             return []
         self._queues[topic][group] = shape
-        return [QueueChange(topic, before, shape)]
+        return [QueueChange(topic, before, shape, None if said == shape else said)]
+
+    def adopt(self, told: Mapping[Group, Mapping[str, QueueShape]]) -> None:
+        """Take over groups known from before a restart: what clients are told of their topics."""
+        queues = self._queues
+        # By turns: groups of one cluster have much the same topics, and a topic met again while
+        # it is in the processor's cache costs half as much.
+        turns = deque((group, iter(shapes.items())) for group, shapes in told.items())
+        while turns:
+            group, shapes = turns.popleft()
+            some = list(islice(shapes, ADOPTED_A_TURN))
+            for topic, shape in some:
+                holders = queues.get(topic)
+                if holders is None:
+                    queues[topic] = {group: shape}
+                else:
+                    holders[group] = shape
+            if some:
+                turns.append((group, shapes))
+        self.entries += sum(map(len, told.values()))
 
     def drop(self, group: Group, topics: Iterable[str]) -> list[QueueChange]:
         """Forget ``topics`` of the group, mappings included."""
@@ -121,6 +166,13 @@ class TopicTable:
         self.entries -= lost
         self._abandoned.append(group)
         return lost
+
+    def abandoned(self, cluster: str, name: str) -> Collection[str]:
+        """The topics of a group that has just gone."""
+        for group in reversed(self._abandoned):
+            if (group.cluster, group.name) == (cluster, name):
+                return group.registered
+        return ()
 
     def clear_some(self) -> bool:
         """Clear away some entries of abandoned groups; whether there are more."""

@@ -31,6 +31,11 @@ class RequestCode(IntEnum):
     BROKER_HEARTBEAT = 904
     NOTIFY_MIN_BROKER_ID_CHANGE = 905
 
+    # Routebook's own, far from RocketMQ's numbers
+    ROUTEBOOK_HEALTH = 19_001
+    ROUTEBOOK_RECENT = 19_002
+    ROUTEBOOK_RELEASE_GUARD = 19_003
+
 
 class ResponseCode(IntEnum):
     SUCCESS = 0

@@ -41,9 +41,12 @@ class NameServerProcess:
     def kill(self) -> None:
         self._program.kill()
 
-    def restart(self) -> None:
-        """Stop it as an operator would and start it again on the same port."""
-        self.stop()
+    def restart(self, *, killed: bool = False) -> None:
+        """Stop it as an operator would, or kill it, and start it again on the same port."""
+        if killed:
+            self.kill()
+        else:
+            self.stop()
         self._program = self._start()
 
     def log_text(self) -> str:

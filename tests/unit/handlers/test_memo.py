@@ -1,6 +1,7 @@
 import pytest
 
 from routebook.handlers.memo import AnswerMemo
+from routebook.handlers.tally import QueryTally
 from routebook.wire.codec import decode_command, encode_reply
 from routebook.wire.command import Reply
 
@@ -18,7 +19,7 @@ def kept(memo: AnswerMemo, text: bytes, reply: Reply) -> None:
 
 @pytest.mark.parametrize("opaque", [0, 7, 123, 999999999, 2147483647])
 def test_a_known_header_with_another_opaque_gets_the_same_bytes_as_a_new_one(opaque: int) -> None:
-    memo, reply = AnswerMemo(), Reply(body=b"route")
+    memo, reply = AnswerMemo(QueryTally()), Reply(body=b"route")
     kept(memo, header(42), reply)
     parts = memo.find(header(opaque))
     assert parts is not None
@@ -40,13 +41,13 @@ def test_a_known_header_with_another_opaque_gets_the_same_bytes_as_a_new_one(opa
     ],
 )
 def test_another_header_is_not_known(other: bytes) -> None:
-    memo = AnswerMemo()
+    memo = AnswerMemo(QueryTally())
     kept(memo, header(1), Reply(body=b"route"))
     assert memo.find(other) is None
 
 
 def test_an_event_empties_it() -> None:
-    memo = AnswerMemo()
+    memo = AnswerMemo(QueryTally())
     kept(memo, header(1), Reply(body=b"route"))
     memo.clear()
     assert memo.find(header(1)) is None
@@ -63,13 +64,13 @@ def test_an_event_empties_it() -> None:
     ],
 )
 def test_what_may_not_be_repeated_is_not_kept(text: bytes, reply: Reply) -> None:
-    memo = AnswerMemo()
+    memo = AnswerMemo(QueryTally())
     kept(memo, text, reply)
     assert memo.find(text) is None
 
 
 def test_it_is_bounded_in_entries_and_bytes() -> None:
-    memo = AnswerMemo()
+    memo = AnswerMemo(QueryTally())
     for number in range(100):
         kept(memo, header(1, f"T{number}"), Reply(body=bytes(1 << 20)))
     assert memo._bytes <= 64 << 20

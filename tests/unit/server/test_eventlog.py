@@ -3,7 +3,16 @@ import logging
 
 import pytest
 
-from routebook.events import Cause, QueueChange, RequestRefused, TopicsChanged
+from routebook.events import (
+    Cause,
+    Event,
+    GuardEngaged,
+    GuardReleased,
+    QueueChange,
+    RequestRefused,
+    Suspect,
+    TopicsChanged,
+)
 from routebook.server.eventlog import line, log_event
 
 
@@ -35,9 +44,33 @@ def test_a_long_list_is_its_length_and_some_examples() -> None:
     assert (members["changes_count"], len(members["changes"])) == (10_000, 3)
 
 
-def test_refusals_are_warnings(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    log_event(
+def guard_engaged(count: int) -> GuardEngaged:
+    return GuardEngaged(
+        revision=7,
+        cause=Cause.GUARD,
+        peer="",
+        suspects=tuple(Suspect("c", f"b{n}", 0, f"b{n}:1", 120_001) for n in range(count)),
+        silent=count,
+        live=count,
+        limit=count // 2,
+        window_ms=60_000,
+        hold_ms=600_000,
+    )
+
+
+def test_brokers_that_are_held_are_counted_and_some_are_named() -> None:
+    members = json.loads(line(guard_engaged(200)))
+    assert members["suspects_count"] == 200
+    assert members["suspects"][:1] == [
+        {"cluster": "c", "broker": "b0", "broker_id": 0, "addr": "b0:1", "silent_ms": 120_001}
+    ]
+    assert len(members["suspects"]) == 3
+    assert (members["silent"], members["limit"], members["hold_ms"]) == (200, 100, 600_000)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
         RequestRefused(
             revision=1,
             cause=Cause.REFUSED,
@@ -46,6 +79,15 @@ def test_refusals_are_warnings(caplog: pytest.LogCaptureFixture) -> None:
             subject="c b",
             reason="no",
             answered_success=False,
-        )
-    )
+        ),
+        guard_engaged(1),
+        GuardReleased(
+            revision=1, cause=Cause.GUARD, peer="", reason="deadline", returned=0, left=0, dropped=1
+        ),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_what_needs_attention_is_a_warning(event: Event, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    log_event(event)
     assert [record.levelname for record in caplog.records] == ["WARNING"]

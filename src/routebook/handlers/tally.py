@@ -1,0 +1,35 @@
+"""QueryTally: how often each topic was asked for since it was last looked at.
+
+A cell belongs to a topic until the tally is taken. Whoever answers a question many times over
+(the memo) keeps the cell and counts in it directly; after a take it must ask for a new one.
+"""
+
+from routebook.events import QueryCount
+
+MAX_TOPICS = 20_000  # anybody can ask for any name
+MAX_NAME = 255
+KNOWN, UNKNOWN, NOT_READY = 0, 1, 2
+
+Cell = list[int]
+
+
+class QueryTally:
+    def __init__(self) -> None:
+        self._cells: dict[str, Cell] = {}
+        self._others: Cell = [0, 0, 0]
+
+    def cell(self, topic: str) -> Cell:
+        """Where questions for ``topic`` are counted."""
+        cell = self._cells.get(topic)
+        if cell is None:
+            if len(self._cells) >= MAX_TOPICS or len(topic) > MAX_NAME:
+                return self._others
+            cell = self._cells[topic] = [0, 0, 0]
+        return cell
+
+    def take(self) -> tuple[tuple[QueryCount, ...], int]:
+        """What was counted, by topic and for those too many to list; counting begins anew."""
+        cells, self._cells = self._cells, {}
+        others, self._others = self._others, [0, 0, 0]
+        counts = tuple(QueryCount(topic, *cell) for topic, cell in cells.items() if any(cell))
+        return counts, sum(others)

@@ -1,0 +1,1 @@
+"""The journal: what happened on a node, in order, on disk."""

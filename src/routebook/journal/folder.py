@@ -1,0 +1,164 @@
+"""The folder of a journal: which files are in it, and what their names say.
+
+    active.jsonl                                  being written
+    000000000001-000000052000.jsonl               full, not yet sealed
+    000000000001-000000052000.jsonl.gz            sealed, with
+    000000000001-000000052000.manifest.json       its manifest, which is made last
+    snapshot-000000052000.json.gz                 the state after that record
+    torn-000000052000.bin                         cut off after that record when the node was killed
+    removed.json                                  what retention has taken away
+    lock                                          see lock.py
+
+Anything else is foreign: it is left alone.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from routebook.journal.errors import JournalError
+
+ACTIVE = "active.jsonl"
+LOCK = "lock"
+REMOVED = "removed.json"
+TEMPORARY = ".tmp"
+
+_SPAN = re.compile(r"(\d{12,})-(\d{12,})(\.jsonl|\.jsonl\.gz|\.manifest\.json)")
+_SNAPSHOT = re.compile(r"snapshot-(\d{12,})\.json\.gz")
+_TORN = re.compile(r"torn-\d{12,}\.bin")
+
+
+class Span(NamedTuple):
+    """The first and the last record of a segment, and the names of its files."""
+
+    first_seq: int
+    last_seq: int
+
+    @property
+    def stem(self) -> str:
+        return f"{self.first_seq:012d}-{self.last_seq:012d}"
+
+    @property
+    def plain(self) -> str:
+        return f"{self.stem}.jsonl"
+
+    @property
+    def packed(self) -> str:
+        return f"{self.stem}.jsonl.gz"
+
+    @property
+    def manifest(self) -> str:
+        return f"{self.stem}.manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a folder held at one moment; spans in order."""
+
+    plain: tuple[Span, ...] = ()
+    packed: tuple[Span, ...] = ()
+    manifests: tuple[Span, ...] = ()
+    snapshots: tuple[int, ...] = ()
+    active: bool = False
+    torn: tuple[str, ...] = ()
+    temporary: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    sealed: tuple[Span, ...] = field(init=False)  # those with a manifest: whole, for good
+
+    def __post_init__(self) -> None:
+        packed = set(self.packed)
+        object.__setattr__(self, "sealed", tuple(s for s in self.manifests if s in packed))
+
+    @property
+    def last_seq(self) -> int:
+        """Of the segments that are full; 0 without any."""
+        return max(
+            (span.last_seq for span in (*self.manifests, *self.packed, *self.plain)), default=0
+        )
+
+
+def list_folder(folder: Path) -> Listing:
+    """Raises JournalError when ``folder`` is none, or cannot be read."""
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208  a name is all that is wanted
+    except OSError as error:
+        raise JournalError(f"cannot read the journal {folder}: {error.strerror}") from error
+    spans: dict[str, list[Span]] = {".jsonl": [], ".jsonl.gz": [], ".manifest.json": []}
+    snapshots: list[int] = []
+    torn: list[str] = []
+    temporary: list[str] = []
+    foreign: list[str] = []
+    for name in names:
+        if (found := _SPAN.fullmatch(name)) and _is_span(name, found):
+            spans[found[3]].append(Span(int(found[1]), int(found[2])))
+        elif (found := _SNAPSHOT.fullmatch(name)) and name == snapshot_name(int(found[1])):
+            snapshots.append(int(found[1]))
+        elif _TORN.fullmatch(name):
+            torn.append(name)
+        elif name.endswith(TEMPORARY) and _is_ours(name.removesuffix(TEMPORARY)):
+            temporary.append(name)
+        elif name not in (ACTIVE, LOCK, REMOVED):
+            foreign.append(name)
+    return Listing(
+        plain=tuple(sorted(spans[".jsonl"])),
+        packed=tuple(sorted(spans[".jsonl.gz"])),
+        manifests=tuple(sorted(spans[".manifest.json"])),
+        snapshots=tuple(sorted(snapshots)),
+        active=ACTIVE in names,
+        torn=tuple(torn),
+        temporary=tuple(temporary),
+        foreign=tuple(foreign),
+    )
+
+
+def snapshot_name(seq: int) -> str:
+    return f"snapshot-{seq:012d}.json.gz"
+
+
+def torn_name(last_seq: int) -> str:
+    return f"torn-{last_seq:012d}.bin"
+
+
+def _is_span(name: str, found: re.Match[str]) -> bool:
+    span = Span(int(found[1]), int(found[2]))
+    return span.stem + found[3] == name and 0 < span.first_seq <= span.last_seq
+
+
+def _is_ours(name: str) -> bool:
+    return bool(_SPAN.fullmatch(name) or _SNAPSHOT.fullmatch(name) or name == REMOVED)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in ``folder`` last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace ``path`` by ``content``, all of it or not at all, to last."""
+    with made_whole(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def made_whole(path: Path) -> Iterator[BinaryIO]:
+    """A file to be filled; it becomes ``path``, to last, when the block ends without an error."""
+    temporary = path.with_name(path.name + TEMPORARY)
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()  # a disk that is full needs the room
+        raise
+    sync_folder(path.parent)

@@ -1,0 +1,145 @@
+"""The thread that seals full segments and takes old ones away, behind everything else."""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+
+from routebook.journal.errors import JournalError
+from routebook.journal.folder import Listing, Span, list_folder
+from routebook.journal.manifest import find_removed, manifest_sha256
+from routebook.journal.record import place_of
+from routebook.journal.repair import hash_before
+from routebook.journal.retention import Kept, expired, kept_in, remove
+from routebook.journal.segment import Summary, chunks_of, lines_of, seal, summary_of
+from routebook.journal.trouble import Trouble
+
+logger = logging.getLogger(__name__)
+
+_NICENESS = 10
+
+
+class Sealer:
+    """Attributes without an underscore may be read by any thread.
+
+    ``on_sealed`` is called in this one, with the path of a segment that was sealed.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        retain_age_ms: int,
+        retain_bytes: int,
+        wall_ms: Callable[[], int],
+        on_sealed: Callable[[Path], None] | None,
+    ) -> None:
+        self._folder = folder
+
+        self._retain_age_ms = retain_age_ms
+        self._retain_bytes = retain_bytes
+        self._wall_ms = wall_ms
+        self._on_sealed = on_sealed
+        self._todo: SimpleQueue[Summary | Span | None] = SimpleQueue()
+        self._known: dict[Span, Kept] = {}
+        self._abandoned = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="journal-seal", daemon=True)
+        self.sealed_bytes = 0
+        self.segments = 0
+        self.trouble = Trouble("cannot seal a segment")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def put(self, closed: Summary | Span) -> None:
+        """Have a closed segment sealed; one that nobody has summed up yet by its span."""
+        self._todo.put(closed)
+
+    def stop(self, timeout_s: float) -> bool:
+        """Seal what there is to seal; False when time was up, and it is left for the next start."""
+        self._todo.put(None)
+        self._thread.join(timeout_s)
+        self._abandoned.set()
+        self._thread.join(1.0)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        if sys.platform == "linux":  # elsewhere it would be the whole process
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        self._patiently(self._keep_house)
+        while (closed := self._todo.get()) is not None:
+            self._patiently(lambda closed=closed: self._seal(closed))  # type: ignore[misc]
+            self._patiently(self._keep_house)
+
+    def _patiently(self, work: Callable[[], None]) -> None:
+        """Do ``work``, and again until the disk lets it be done."""
+        while not self._abandoned.is_set():
+            try:
+                work()
+            except OSError as error:
+                self._abandoned.wait(self.trouble.note(error))
+            except JournalError as error:
+                logger.error("journal: %s", error)  # noqa: TRY400  a damaged file, and it says which
+                return
+            else:
+                self.trouble.over()
+                return
+
+    def _seal(self, closed: Summary | Span) -> None:
+        listing = list_folder(self._folder)
+        summary = self._summary(closed, listing) if isinstance(closed, Span) else closed
+        manifest = seal(
+            self._folder,
+            summary,
+            previous_sha256=self._previous(listing, summary.first_seq),
+            sealed_at_ms=self._wall_ms(),
+            stopped=self._abandoned.is_set,
+        )
+        if manifest is None or self._on_sealed is None:
+            return
+        try:
+            self._on_sealed(self._folder / manifest.span.packed)
+        except Exception:
+            logger.exception("after sealing %s", manifest.span.packed)
+
+    def _summary(self, span: Span, listing: Listing) -> Summary:
+        path = self._folder / span.plain
+        first = next(lines_of(chunks_of(path)), b"")
+        return summary_of(
+            lines_of(chunks_of(path)),
+            node=place_of(first).node,
+            first_hash=hash_before(self._folder, listing, span.first_seq),
+        )
+
+    def _previous(self, listing: Listing, first_seq: int) -> str:
+        before = [span for span in listing.sealed if span.last_seq < first_seq]
+        if before:
+            return manifest_sha256(self._folder, before[-1])
+        removed = find_removed(self._folder)
+        return removed.manifest_sha256 if removed else ""
+
+    def _keep_house(self) -> None:
+        listing = list_folder(self._folder)
+        kept = kept_in(self._folder, listing, self._known)
+        newest = listing.snapshots[-1] if listing.snapshots else None
+        gone = expired(
+            kept,
+            now_ms=self._wall_ms(),
+            retain_age_ms=self._retain_age_ms,
+            retain_bytes=self._retain_bytes,
+            snapshot_seq=newest,
+        )
+        if gone:
+            remove(self._folder, gone, listing, now_ms=self._wall_ms())
+            for span in gone:
+                del self._known[span]
+            logger.info(
+                "journal: removed %d segments up to record %d", len(gone), gone[-1].last_seq
+            )
+        self.sealed_bytes = sum(segment.bytes for segment in kept[len(gone) :])
+        self.segments = len(kept) - len(gone)

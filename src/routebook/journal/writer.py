@@ -1,0 +1,266 @@
+"""The journal of a running node: events in, records on disk, and nobody waits for it.
+
+    writer = JournalWriter(JournalSettings(folder), "ns-1-0a1b2c3d", wall_ms=..., mono_ms=...)
+    writer.open()
+    writer.append(event)
+    writer.close()
+
+The event loop numbers a record and puts it into a queue; one thread writes (scribe.py), another
+one seals (sealer.py). A record that finds the queue full is lost, has no number, and is counted:
+``RecordsLost`` precedes the next one that finds room.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from routebook.events import Cause, Event, JournalRecovered, RecordsLost
+from routebook.journal.errors import JournalError
+from routebook.journal.lock import FolderLock, lock_folder
+from routebook.journal.record import Record
+from routebook.journal.repair import Found, repair
+from routebook.journal.scribe import Scribe, Sync, weight_of
+from routebook.journal.sealer import Sealer
+
+logger = logging.getLogger(__name__)
+
+# How far sequence numbers jump when a node was killed: more than can have been given away
+# since the last record that is sure to be on disk.
+LEAP = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSettings:
+    """``max_queued`` counts a record as 1, and 1 more for each eight topics it lists."""
+
+    folder: Path
+    sync: Sync = "interval"
+    sync_interval_ms: int = 1000
+    rotate_bytes: int = 64 * 1024 * 1024
+    rotate_records: int = 2**19
+    rotate_age_s: int = 3600
+    retain_age_s: int = 30 * 86_400
+    retain_bytes: int = 10 * 1024**3
+    max_queued: int = 200_000
+
+    def __post_init__(self) -> None:
+        if self.rotate_records + self.max_queued >= LEAP:
+            raise ValueError(f"rotate_records and max_queued are to be less than {LEAP} together")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """How a folder was found. ``next_seq`` is the number of the next event."""
+
+    last_seq: int
+    unclean: bool
+    torn_bytes: int
+    next_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class JournalStatus:
+    """``queued`` are records; ``lost`` those that are nowhere. ``failing``: right now."""
+
+    node: str
+    last_seq: int  # the last number given away
+    written_seq: int
+    synced_seq: int
+    queued: int
+    lost: int
+    errors: int
+    last_error: str | None
+    failing: bool
+    bytes: int
+    segments: int
+
+
+class JournalWriter:
+    """``on_sealed`` is called in a thread of the journal, with the path of a sealed segment."""
+
+    def __init__(
+        self,
+        settings: JournalSettings,
+        node_id: str,
+        *,
+        wall_ms: Callable[[], int],
+        mono_ms: Callable[[], int],
+        on_sealed: Callable[[Path], None] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._node = node_id
+        self._wall_ms = wall_ms
+        self._mono_ms = mono_ms
+        self._on_sealed = on_sealed
+        self._queue: deque[Record] = deque()
+        self._max_queued = settings.max_queued
+        self._open = False
+        self._next_seq = 1
+        self._weight_put = 0
+        self._revision = 0
+        self._lost = 0
+        self._lost_untold = 0
+        self._lost_since_ms = 0
+        self._lock: FolderLock | None = None
+        self._scribe: Scribe
+        self._sealer: Sealer
+
+    def open(self) -> Recovered:
+        """Take the folder, mend it, and start writing.
+
+        Raises JournalError with one sentence when the folder is in use or cannot be.
+        """
+        folder = self._settings.folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = lock_folder(folder)
+            try:
+                found = repair(folder, self._lock.before)
+                self._next_seq = _next_seq(found)
+                self._lock.began(self._next_seq)
+            except BaseException:
+                self._lock.release()
+                raise
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise JournalError(f"cannot use the journal {folder}: {reason}") from error
+        self._begin(found)
+        return Recovered(found.last_seq, found.unclean, found.torn_bytes, self._next_seq)
+
+    def append(self, event: Event) -> Record | None:
+        """The record ``event`` became; None when it is lost. For the event loop only."""
+        weight = weight_of(event)
+        queued = self._weight_put - self._scribe.weight_taken
+        if self._lost_untold and self._open:
+            queued += self._tell_loss(queued)
+        if (queued + weight > self._max_queued and queued) or not self._open:
+            self._lose()
+            return None
+        record = Record(self._next_seq, self._wall_ms(), self._mono_ms(), self._node, event)
+        self._next_seq += 1
+        self._revision = event.revision
+        self._weight_put += weight
+        self._queue.append(record)
+        self._scribe.nudge()
+        return record
+
+    def status(self) -> JournalStatus:
+        """For any thread, once the journal was opened."""
+        scribe, sealer = self._scribe, self._sealer
+        troubles = (scribe.trouble, sealer.trouble)
+        return JournalStatus(
+            node=self._node,
+            last_seq=self._next_seq - 1,
+            written_seq=scribe.written_seq,
+            synced_seq=scribe.synced_seq,
+            queued=len(self._queue),
+            lost=self._lost + scribe.unwritable,
+            errors=sum(trouble.errors for trouble in troubles),
+            last_error=next((t.last_error for t in troubles if t.failing), None)
+            or next((t.last_error for t in troubles if t.last_error), None),
+            failing=any(trouble.failing for trouble in troubles)
+            or (self._open and not scribe.alive),
+            bytes=scribe.active_bytes + sealer.sealed_bytes,
+            segments=sealer.segments,
+        )
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Write, seal and unlock, in ``timeout_s`` or a little more.
+
+        What cannot be written by then is lost; the next start will say so.
+        """
+        if not self._open or self._lock is None:
+            return
+        deadline_s = monotonic() + timeout_s
+        if self._lost_untold:
+            self._tell_loss(self._weight_put - self._scribe.weight_taken)
+        self._open = False
+        written = self._scribe.stop(timeout_s)
+        sealed = self._sealer.stop(max(deadline_s - monotonic(), 0.0))
+        if not written:
+            self._lost += len(self._queue)
+            logger.error("journal: stopped with %d records not written", len(self._queue))
+        else:
+            self._note_stop(self._lock)
+        if sealed and not self._scribe.alive:
+            self._lock.release()  # else a thread may still write; the lock ends with the process
+
+    def _begin(self, found: Found) -> None:
+        settings = self._settings
+        self._queue.clear()
+        self._weight_put = 0
+        self._sealer = Sealer(
+            settings.folder,
+            retain_age_ms=settings.retain_age_s * 1000,
+            retain_bytes=settings.retain_bytes,
+            wall_ms=self._wall_ms,
+            on_sealed=self._on_sealed,
+        )
+        self._scribe = Scribe(
+            settings.folder,
+            node=self._node,
+            queue=self._queue,
+            last_seq=found.last_seq,
+            last_hash=found.last_hash,
+            sync=settings.sync,
+            sync_interval_ms=settings.sync_interval_ms,
+            rotate_bytes=settings.rotate_bytes,
+            rotate_records=settings.rotate_records,
+            rotate_age_ms=settings.rotate_age_s * 1000,
+            mono_ms=self._mono_ms,
+            closed=self._sealer.put,
+        )
+        for span in found.closed:
+            self._sealer.put(span)
+        self._revision = found.revision
+        self._open = True
+        self._scribe.start()
+        self._sealer.start()
+        if found.unclean:
+            self.append(
+                JournalRecovered(
+                    revision=found.revision,
+                    cause=Cause.JOURNAL,
+                    peer="",
+                    last_seq=found.last_seq,
+                    torn_bytes=found.torn_bytes,
+                )
+            )
+
+    def _lose(self) -> None:
+        if not self._lost_untold:
+            self._lost_since_ms = self._wall_ms()
+        self._lost += 1
+        self._lost_untold += 1
+
+    def _tell_loss(self, queued: int) -> int:
+        """Record what was lost, if there is room again; how much of it that takes."""
+        if queued >= self._max_queued:
+            return 0
+        lost = RecordsLost(
+            revision=self._revision,
+            cause=Cause.JOURNAL,
+            peer="",
+            count=self._lost_untold,
+            since_ms=self._lost_since_ms,
+        )
+        self._lost_untold = 0
+        self.append(lost)
+        return 1
+
+    def _note_stop(self, lock: FolderLock) -> None:
+        try:
+            lock.stopped(self._scribe.written_seq, self._scribe.last_hash)
+        except OSError as error:
+            logger.error(  # noqa: TRY400  the disk, not us
+                "journal: cannot note the orderly stop: %s", error.strerror
+            )
+
+
+def _next_seq(found: Found) -> int:
+    if not found.unclean:
+        return found.last_seq + 1
+    return (found.given_seq // LEAP + 2) * LEAP

@@ -1,0 +1,210 @@
+"""LossGuard: brokers that fall silent together are probably not all dead.
+
+A broker whose time is up is let go, unless too many run out of time within the same window: then
+the fault is more likely between them and this node. Those whose time is up are held instead: they
+keep their routes for ``hold_ms``, counted from the first one. What ends that:
+
+* a held broker is heard of: it is believed again
+* it says goodbye, or its connection is closed by its end: it leaves
+* most of those held have come back, so the network is well; who does not follow within a window
+  is gone
+* the hold is over, or an administrator says so
+
+The window looks ahead. A broker not heard of for half of its time is expected to run out of it, so
+that the first one to do so is seen in the company of those who will follow it within seconds.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from routebook.events import Cause, Event, GuardEngaged, GuardReleased, Suspect
+from routebook.state.facts import Facts
+from routebook.state.model import Member
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """``share_percent`` 0 or ``hold_ms`` 0 switches the guard off."""
+
+    share_percent: int = 50  # more brokers than this part of all are too many
+    min_brokers: int = 10  # below this, any number may die at once
+    window_ms: int = 60_000
+    hold_ms: int = 600_000
+    idle_ms: int = 0  # a connection is closed after so long without a word; 0: never
+
+
+NO_GUARD = GuardSettings(share_percent=0)
+
+
+class LossGuard:
+    def __init__(self, settings: GuardSettings, facts: Facts) -> None:
+        self._settings = settings
+        self._facts = facts
+        self._let_go: dict[tuple[str, str], int] = {}  # cluster and address of the silent, and when
+        self._held: dict[Member, int] = {}  # and when each was last heard of
+        self._returned: set[Member] = set()
+        self._left = 0
+        self._since_ms = 0
+        self._settled_ms: int | None = None  # when those who have not followed the others are gone
+        self._off_until_ms = 0
+        self._why: GuardEngaged | None = None
+
+    @property
+    def held(self) -> Collection[Member]:
+        """As of the last look; who came back or left since is still among them."""
+        return self._held.keys()
+
+    @property
+    def since_ms(self) -> int:
+        """When the hold began; means nothing while nobody is held."""
+        return self._since_ms
+
+    @property
+    def until_ms(self) -> int:
+        """When the hold ends; means nothing while nobody is held."""
+        end_ms = self._since_ms + self._settings.hold_ms
+        return end_ms if self._settled_ms is None else min(end_ms, self._settled_ms)
+
+    @property
+    def why(self) -> GuardEngaged | None:
+        """What the latest broker was held for; None while nobody is held."""
+        return self._why
+
+    def judge(
+        self, silent: Collection[Member], live: Collection[Member], now_ms: int
+    ) -> tuple[list[Member], list[Event]]:
+        """Which of those whose time is up may go; the others are held.
+
+        ``live`` are all brokers, those included. Brokers not confirmed since a restart have had
+        their time: they go, and tell nothing of the others. Look who came back first.
+        """
+        present = {_key(member) for member in live}
+        since_ms = now_ms - self._settings.window_ms
+        self._let_go = {
+            key: at_ms
+            for key, at_ms in self._let_go.items()
+            if at_ms >= since_ms and key not in present
+        }
+        fresh = [m for m in silent if m.confirmed and m not in self._held]
+        engaged = self._engaged(fresh, [m for m in live if m.confirmed], now_ms)
+        if engaged is not None:
+            return [m for m in silent if not m.confirmed], [engaged]
+        self._let_go.update((_key(member), now_ms) for member in fresh)
+        return [m for m in silent if m not in self._held], []
+
+    def _engaged(self, fresh: list[Member], live: list[Member], now_ms: int) -> Event | None:
+        """Hold those who fell silent, if they are not alone; None: they may go."""
+        settings = self._settings
+        if not fresh or not settings.share_percent or not settings.hold_ms:
+            return None
+        before = len(live) + len(self._let_go)
+        if now_ms < self._off_until_ms or before < settings.min_brokers:
+            return None
+        limit = settings.share_percent * before // 100
+        silent = len(self._held) + self._most_in_a_window(set(fresh), live, now_ms)
+        if silent <= limit:
+            return None
+        if not self._held:
+            self._since_ms = now_ms
+        for member in fresh:
+            self._held[member] = member.heard_ms
+            self._returned.discard(member)
+        self._settle(now_ms)
+        self._why = GuardEngaged(
+            **self._facts.fact(Cause.GUARD, ""),
+            suspects=tuple(_suspect(member, now_ms) for member in fresh),
+            silent=silent,
+            live=before,
+            limit=limit,
+            window_ms=settings.window_ms,
+            hold_ms=self.until_ms - now_ms,
+        )
+        return self._why
+
+    def _most_in_a_window(self, fresh: set[Member], live: list[Member], now_ms: int) -> int:
+        """How many, the held left out, ran or run out of time in one window with ``now_ms``."""
+        ends_ms = [*self._let_go.values(), *[now_ms] * len(fresh)]
+        for member in live:
+            if member in fresh or member in self._held:
+                continue
+            time_ms = self._time_of(member)
+            if now_ms - member.heard_ms > time_ms // 2:
+                ends_ms.append(max(now_ms, member.heard_ms + time_ms))
+        ends_ms.sort()
+        window_ms = self._settings.window_ms
+        return max(
+            bisect_right(ends_ms, start_ms + window_ms) - earlier
+            for earlier, start_ms in enumerate(ends_ms)
+            if start_ms <= now_ms
+        )
+
+    def _time_of(self, member: Member) -> int:
+        """How long it may be silent."""
+        idle_ms, timeout_ms = self._settings.idle_ms, member.heartbeat_timeout_ms
+        return min(idle_ms, timeout_ms) if idle_ms else timeout_ms
+
+    def review(self, live: Collection[Member], now_ms: int) -> tuple[list[Member], list[Event]]:
+        """Look who came back or left; whom to let go now, and what there is to say of it."""
+        if not self._held:
+            return [], []
+        alive = set(live)
+        for member, heard_ms in list(self._held.items()):
+            if member not in alive:
+                del self._held[member]
+                self._left += 1
+            elif member.heard_ms != heard_ms:
+                del self._held[member]
+                self._returned.add(member)
+        if not self._held:
+            return self._released("evidence")
+        self._settle(now_ms)
+        if now_ms < self.until_ms:
+            return [], []
+        over = now_ms >= self._since_ms + self._settings.hold_ms
+        return self._released("deadline" if over else "evidence")
+
+    def _settle(self, now_ms: int) -> None:
+        """Give those still held a window to follow, once most are back."""
+        if len(self._returned) <= len(self._held):
+            self._settled_ms = None
+        elif self._settled_ms is None:
+            self._settled_ms = now_ms + self._settings.window_ms
+
+    def release(
+        self, live: Collection[Member], now_ms: int, *, peer: str
+    ) -> tuple[list[Member], list[Event]]:
+        """Hold nobody, and nobody who falls silent within the next window either.
+
+        Nothing happens when nobody is held.
+        """
+        if not self._held:
+            return [], []
+        self._off_until_ms = now_ms + self._settings.window_ms
+        gone, events = self.review(live, now_ms)
+        return self._released("admin", peer) if self._held else (gone, events)
+
+    def _released(self, reason: str, peer: str = "") -> tuple[list[Member], list[Event]]:
+        dropped = list(self._held)
+        event = GuardReleased(
+            **self._facts.fact(Cause.GUARD, peer),
+            reason=reason,
+            returned=len(self._returned),
+            left=self._left,
+            dropped=len(dropped),
+        )
+        self._held.clear()
+        self._returned.clear()
+        self._left = 0
+        self._why = None
+        return dropped, [event]
+
+
+def _key(member: Member) -> tuple[str, str]:
+    return member.group.cluster, member.addr
+
+
+def _suspect(member: Member, now_ms: int) -> Suspect:
+    group = member.group
+    silent_ms = now_ms - member.heard_ms
+    return Suspect(group.cluster, group.name, member.broker_id, member.addr, silent_ms)
