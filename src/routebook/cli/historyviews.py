@@ -1,0 +1,324 @@
+"""What ``routebook history`` shows of routes: at a moment, between two, and all there were."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from routebook.cli.output import table_of
+from routebook.cli.plain import one_line, word
+from routebook.history.changes import BrokerChange
+from routebook.history.journals import Journal
+from routebook.history.questions import ChangesAnswer, RouteAnswer
+from routebook.history.sentences import Context, sentence
+from routebook.history.times import Moment, exact, span, to_second
+from routebook.history.versions import Told, Version
+from routebook.history.words import (
+    EXAMPLES,
+    MASTER,
+    counted,
+    listed,
+    permission,
+    short_queues,
+)
+
+
+def time_told(journals: Sequence[Journal]) -> str:
+    """Of which time the journals tell."""
+    return "; ".join(
+        f"{j.node} between {exact(j.first.wall_ms)} and {exact(j.last.wall_ms)}" for j in journals
+    )
+
+
+# -- route
+
+
+def routes(topic: str, moment: Moment, answers: Iterable[RouteAnswer]) -> Iterator[RenderableType]:
+    for number, answer in enumerate(answers):
+        if number:
+            yield Text()
+        yield from _route(topic, moment, answer)
+
+
+def _route(topic: str, moment: Moment, answer: RouteAnswer) -> Iterator[RenderableType]:
+    title = f"{word(topic)} at {answer.node}, {moment}"
+    last, origin = answer.followed.last, answer.followed.origin
+    if last is None or origin is None or last.told is not Told.ROUTE:
+        yield Text(f"{title}: {one_line(absence(topic, answer))}", style="bold red")
+        return
+    yield Text(f"{title}\n", style="bold")
+    view = answer.followed.view
+    groups = [view.groups.by_key[part.name] for part in last.parts]
+    yield table_of(
+        ["cluster", "broker", "id", "role", "address", "zone", "confirmed"],
+        (
+            (
+                group.cluster,
+                group.broker,
+                broker_id,
+                "master" if broker_id == MASTER else "slave",
+                member.addr,
+                group.zone,
+                "yes" if member.confirmed else Text("no", style="bold yellow"),
+            )
+            for group in groups
+            for broker_id, member in sorted(group.members.items())
+        ),
+        right=["id"],
+    )
+    yield Text()
+    yield table_of(
+        ["broker", "read", "write", "permission"],
+        ((p.broker, p.queues[0], p.queues[1], permission(p.queues[2])) for p in last.parts),
+        right=["read", "write"],
+    )
+    mappings = view.static_mappings(topic)
+    if mappings:
+        yield Text()
+        yield table_of(
+            ["broker", "scope", "queues in all", "epoch", "logical queues here"],
+            (
+                (
+                    m.bname,
+                    m.scope,
+                    m.total_queues,
+                    m.epoch,
+                    " ".join(f"{i}" for i, _ in m.curr_id_map),
+                )
+                for m in sorted(mappings, key=lambda mapping: mapping.bname)
+            ),
+            right=["queues in all", "epoch"],
+        )
+    yield Text(f"\n{one_line(_since(origin, answer))}")
+    if answer.partial:
+        yield Text(_PARTIAL, style="yellow")
+
+
+_PARTIAL = (
+    "What was before the journal begins is not known: brokers that did not register since are"
+    " missing."
+)
+
+
+def _since(origin: Version, answer: RouteAnswer) -> str:
+    if origin.record is None:
+        return f"So at least since the journal begins, at {to_second(answer.begins_ms)}."
+    changes = f": {listed(origin.changes)}" if origin.changes else ""
+    return f"So since {to_second(origin.from_ms)} (record {origin.from_seq}){changes}."
+
+
+def absence(topic: str, answer: RouteAnswer) -> str:
+    """Why there was no route."""
+    last, origin = answer.followed.last, answer.followed.origin
+    if last is None or origin is None or last.told is Told.UNKNOWN:
+        since = answer.begins_ms if last is None else last.from_ms
+        return f"not known, records since {to_second(since)} are missing"
+    if last.told is Told.NOTHING:
+        return f"the node was down, since {to_second(last.from_ms)}"
+    if origin.record is None:
+        begins = to_second(answer.begins_ms)
+        return f"no route, it was never seen since the journal begins, at {begins}"
+    why = sentence(origin.record.event, Context(topic=topic)).rstrip(".")
+    return f"no route since {to_second(origin.from_ms)} (record {origin.from_seq}): {why}"
+
+
+def routes_document(topic: str, moment: Moment, answers: Iterable[RouteAnswer]) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "at": str(moment),
+        "nodes": [_route_document(topic, answer) for answer in answers],
+    }
+
+
+def _route_document(topic: str, answer: RouteAnswer) -> dict[str, Any]:
+    last, origin = answer.followed.last, answer.followed.origin
+    view = answer.followed.view
+    parts = last.parts if last else ()
+    told = last.told if last else Told.UNKNOWN
+    return {
+        "node": answer.node,
+        "told": told.value,
+        "since": exact(origin.from_ms) if origin and answer.followed.since_known else None,
+        "since_seq": origin.from_seq if origin and origin.record else None,
+        "why": None if told is Told.ROUTE else absence(topic, answer),
+        "partial": answer.partial,
+        "brokers": [
+            {
+                "cluster": group.cluster,
+                "broker": group.broker,
+                "addresses": {str(i): addr for i, addr in group.addrs.items()},
+                "acting_master": group.acting_master,
+                "zone": group.zone,
+                "unconfirmed": sorted(m.addr for m in group.members.values() if not m.confirmed),
+            }
+            for group in (view.groups.by_key[part.name] for part in parts)
+        ],
+        "queues": [{"broker": part.broker, **_shape(part.queues)} for part in parts],
+        "mappings": {
+            mapping.bname: {
+                "scope": mapping.scope,
+                "total_queues": mapping.total_queues,
+                "epoch": mapping.epoch,
+                "queues": {str(logical): queue for logical, queue in mapping.curr_id_map},
+            }
+            for mapping in view.static_mappings(topic)
+        },
+    }
+
+
+def _shape(queues: tuple[int, int, int, int]) -> dict[str, Any]:
+    read, write, perm, flags = queues
+    return {
+        "read": read,
+        "write": write,
+        "perm": perm,
+        "permission": permission(perm),
+        "sys_flag": flags,
+    }
+
+
+# -- diff
+
+
+def changes(
+    begin: Moment, end: Moment, answers: Iterable[ChangesAnswer]
+) -> Iterator[RenderableType]:
+    for number, answer in enumerate(answers):
+        if number:
+            yield Text()
+        yield Text(f"{answer.node}, from {begin} to {end}\n", style="bold")
+        found = answer.changes
+        if not found:
+            yield Text("no difference")
+        if found.brokers:
+            yield table_of(
+                ["cluster", "broker", "change", "members", "topics", "what"],
+                map(_change_row, found.brokers),
+                right=["topics"],
+            )
+        for what, topics in (("came", found.came), ("went", found.went)):
+            if topics:
+                names = word(listed(topics))
+                yield Text(f"\n{counted(len(topics), 'topic')} {what}: {names}")
+        if answer.partial:
+            yield Text(_PARTIAL, style="yellow")
+
+
+def _change_row(change: BrokerChange) -> tuple[object, ...]:
+    what = "\n".join(
+        f"{alike.what}: {counted(len(alike.topics), 'topic')} ({word(listed(alike.topics))})"
+        for alike in change.queues
+    )
+    details = "\n".join(change.details)
+    return change.cluster, change.broker, change.change.value, details, change.topics, what
+
+
+def changes_document(
+    begin: Moment, end: Moment, answers: Iterable[ChangesAnswer]
+) -> dict[str, Any]:
+    return {
+        "from": str(begin),
+        "to": str(end),
+        "nodes": [
+            {
+                "node": answer.node,
+                "partial": answer.partial,
+                "brokers": [
+                    {
+                        "cluster": change.cluster,
+                        "broker": change.broker,
+                        "change": change.change.value,
+                        "details": list(change.details),
+                        "topics": change.topics,
+                        "queues": [
+                            {
+                                "what": alike.what,
+                                "topics": len(alike.topics),
+                                "examples": list(alike.topics[:EXAMPLES]),
+                            }
+                            for alike in change.queues
+                        ],
+                    }
+                    for change in answer.changes.brokers
+                ],
+                "topics_came": list(answer.changes.came),
+                "topics_went": list(answer.changes.went),
+            }
+            for answer in answers
+        ],
+    }
+
+
+# -- topic
+
+
+def versions(answers: Iterable[tuple[str, Sequence[Version]]]) -> Iterator[RenderableType]:
+    for number, (node, found) in enumerate(answers):
+        if number:
+            yield Text()
+        yield Text(f"{node}\n", style="bold")
+        yield table_of(
+            ["from", "to", "lasted", "brokers", "queues", "what changed", "cause", "peer"],
+            map(_version_row, found),
+            right=["lasted"],
+        )
+
+
+def _version_row(version: Version) -> tuple[object, ...]:
+    to_ms = version.to_ms
+    return (
+        to_second(version.from_ms),
+        None if to_ms is None else to_second(to_ms),
+        None if to_ms is None else span(max(0, to_ms - version.from_ms)),
+        word(listed([part.broker for part in version.parts])) or None,
+        _queues(version),
+        word(listed(version.changes)),
+        version.cause.value if version.cause else None,
+        version.peer or None,
+    )
+
+
+_TOLD = {Told.NONE: "no route", Told.NOTHING: "node down", Told.UNKNOWN: "not known"}
+
+
+def _queues(version: Version) -> str:
+    if version.told is not Told.ROUTE:
+        return _TOLD[version.told]
+    shapes = {short_queues(part.queues) for part in version.parts}
+    if len(shapes) == 1:
+        return shapes.pop()
+    return word(listed([f"{part.broker} {short_queues(part.queues)}" for part in version.parts]))
+
+
+def versions_document(
+    topic: str, answers: Iterable[tuple[str, Sequence[Version]]]
+) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "nodes": [
+            {"node": node, "versions": [_version_document(version) for version in found]}
+            for node, found in answers
+        ],
+    }
+
+
+def _version_document(version: Version) -> dict[str, Any]:
+    return {
+        "valid_from": exact(version.from_ms),
+        "valid_to": None if version.to_ms is None else exact(version.to_ms),
+        "seq": version.from_seq,
+        "told": version.told.value,
+        "brokers": [
+            {
+                "cluster": part.cluster,
+                "broker": part.broker,
+                "addresses": {str(broker_id): addr for broker_id, addr in part.addrs},
+                **_shape(part.queues),
+            }
+            for part in version.parts
+        ],
+        "changes": list(version.changes),
+        "cause": version.cause.value if version.cause else None,
+        "peer": version.peer or None,
+    }

@@ -1,0 +1,340 @@
+"""Divergences: when nodes told clients different things, about what, and how it ended.
+
+A broker that one node has and another has not is one divergence, however many topics it holds.
+Where all have it, its addresses are compared, and the queues of each topic. A registration counts
+when it is complete. Of a node that is down, or whose records were lost, nothing is known, and so it
+disagrees with nobody.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from heapq import merge
+from itertools import chain, pairwise
+
+from routebook.events import (
+    BrokerLeft,
+    BrokerRegistered,
+    Cause,
+    GroupRestated,
+    JournalRecovered,
+    NodeStarted,
+    NodeStopped,
+    RecordsLost,
+    RegistrationCompleted,
+    Shape,
+    StateRestated,
+    TopicsChanged,
+)
+from routebook.history.narrow import narrow_record, narrow_view
+from routebook.history.silences import RecordsMissing
+from routebook.history.skew import NO_SKEW, Skew
+from routebook.journal.groups import GroupView, Key
+from routebook.journal.record import Record
+from routebook.journal.view import View
+
+
+class Ending(StrEnum):
+    CONVERGED = "converged"  # on what one of them had said
+    BOTH_CHANGED = "both changed"  # and agree on something new
+    WIDENED = "widened"  # one of them lost the whole broker
+    UNKNOWN = "unknown"  # one of them fell silent
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerClaim:
+    """What a node says of a broker; ``topics`` is how many, and no matter of dispute."""
+
+    addrs: tuple[tuple[int, str], ...]
+    topics: int = field(compare=False)
+
+
+Claim = BrokerClaim | Shape | None
+"""None: the node does not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """``topics`` empty: about the broker itself. ``views`` are those it began with, by node."""
+
+    cluster: str
+    broker: str
+    topics: tuple[str, ...]
+    since_ms: int
+    until_ms: int
+    ending: Ending
+    views: Mapping[str, Claim]
+
+    @property
+    def lasted_ms(self) -> int:
+        return self.until_ms - self.since_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The journal of one node: ``known`` before ``records``, which are all that change tables.
+
+    The record before a start, a recovery or a loss is among them too.
+    """
+
+    node: str
+    records: Iterable[Record]
+    known: View | None = None
+    skew: Skew = NO_SKEW
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Divergences by broker and time; ``short`` ones were within the uncertainty of the clocks."""
+
+    divergences: tuple[Divergence, ...]
+    short: int
+    uncertainty_ms: int
+
+
+def compare(
+    courses: Iterable[Course], *, from_ms: int, to_ms: int, topic: str | None = None
+) -> Comparison:
+    """Where the nodes disagreed between ``from_ms`` and ``to_ms``, by the clock of the first."""
+    nodes = list(courses)
+    uncertainty_ms = max((course.skew.uncertainty_ms for course in nodes), default=0)
+    comparing = _Comparing(nodes, topic, from_ms)
+    for moment in merge(*(_moments(course, topic) for course in nodes), key=lambda m: m.at_ms):
+        if moment.at_ms > to_ms:
+            break
+        comparing.take(moment, max(moment.at_ms, from_ms))
+    found = [divergence for divergence in comparing.finish(to_ms) if divergence.lasted_ms]
+    lasting = [d for d in found if d.lasted_ms >= uncertainty_ms]
+    joined = _joined(lasting, max(uncertainty_ms, _TOGETHER_MS))
+    return Comparison(tuple(joined), len(found) - len(lasting), uncertainty_ms)
+
+
+_TOGETHER_MS = 500
+"""What begins and ends within this is one divergence of several topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A record of a node by the clock of the first one; None when the node falls silent."""
+
+    at_ms: int
+    node: str
+    record: Record | None
+
+
+def _moments(course: Course, topic: str | None) -> Iterator[_Moment]:
+    at_ms = 0
+    for record, following in pairwise(chain(course.records, [None])):
+        assert record is not None
+        # Clocks that are set back must not turn the order of records around.
+        at_ms = max(at_ms, record.wall_ms - course.skew.offset_ms)
+        yield _Moment(at_ms, course.node, narrow_record(record, topic) if topic else record)
+        event = following.event if following else None
+        if isinstance(record.event, NodeStopped) or isinstance(event, JournalRecovered):
+            yield _Moment(at_ms, course.node, None)
+        elif isinstance(event, RecordsLost | RecordsMissing):
+            at_ms = max(at_ms, event.since_ms - course.skew.offset_ms)
+            yield _Moment(at_ms, course.node, None)
+
+
+class _Node:
+    """What one node says. ``arriving`` are brokers whose first registration is not complete."""
+
+    def __init__(self, known: View | None, topic: str | None) -> None:
+        self.view = View() if known is None else narrow_view(known, topic) if topic else known
+        self.sure = known is not None and not known.unsure
+        self._arriving: set[Key] = set()
+        self._topic = topic
+
+    def take(self, record: Record) -> None:
+        self.view.apply(record)
+        event = record.event
+        # The recovery of a journal tells of the time before it; the node starts right after.
+        self.sure = not self.view.unsure and not isinstance(event, JournalRecovered)
+        if isinstance(event, BrokerRegistered) and not event.addrs_before:
+            self._arriving.add((event.cluster, event.broker))
+        elif isinstance(event, RegistrationCompleted | BrokerLeft):
+            self._arriving.discard((event.cluster, event.broker))
+        elif isinstance(event, NodeStarted | StateRestated):
+            self._arriving.clear()
+
+    def group(self, key: Key) -> GroupView | None:
+        group = self.view.groups.by_key.get(key)
+        if group is None or not group.members or key in self._arriving:
+            return None
+        return group if self._topic is None or self._topic in group.queues else None
+
+
+@dataclass(slots=True)
+class _Open:
+    since_ms: int
+    views: dict[str, Claim]
+
+
+class _Comparing:
+    def __init__(self, courses: Iterable[Course], topic: str | None, from_ms: int) -> None:
+        self._nodes = {course.node: _Node(course.known, topic) for course in courses}
+        self._brokers: dict[Key, _Open] = {}
+        self._topics: dict[Key, dict[str, _Open]] = {}
+        self._compared: set[Key] = set()  # brokers that all have, and whose topics are compared
+        self._found: list[Divergence] = []
+        self._now_ms = from_ms
+        self._check_all()
+
+    def take(self, moment: _Moment, at_ms: int) -> None:
+        self._now_ms = at_ms
+        node = self._nodes[moment.node]
+        was_sure = node.sure
+        if moment.record is None:
+            node.sure = False
+        else:
+            node.take(moment.record)
+        event = moment.record.event if moment.record else None
+        if was_sure != node.sure or isinstance(event, NodeStarted | StateRestated):
+            self._check_all()
+        elif isinstance(event, TopicsChanged):
+            topics = [change.topic for change in event.changes]
+            self._check((event.cluster, event.broker), topics)
+        elif isinstance(event, GroupRestated):
+            self._check((event.cluster, event.broker), None)
+        elif isinstance(event, BrokerRegistered | BrokerLeft | RegistrationCompleted) and (
+            event.cause is not Cause.REPLACED  # its successor is told of next
+        ):
+            self._check((event.cluster, event.broker), ())
+
+    def finish(self, to_ms: int) -> list[Divergence]:
+        self._now_ms = to_ms
+        for key, dispute in self._brokers.items():
+            self._note(key, None, dispute, Ending.OPEN)
+        for key, disputes in self._topics.items():
+            for topic, dispute in disputes.items():
+                self._note(key, topic, dispute, Ending.OPEN)
+        return self._found
+
+    def _check_all(self) -> None:
+        keys = set(self._brokers) | set(self._topics)
+        for node in self._nodes.values():
+            keys.update(node.view.groups.by_key)
+        for key in keys:
+            self._check(key, None)
+
+    def _check(self, key: Key, topics: Iterable[str] | None) -> None:
+        """Compare one broker; of its topics those given, or all if None.
+
+        They are all compared too when they had not been before.
+        """
+        groups = {name: node.group(key) for name, node in self._nodes.items() if node.sure}
+        claims: dict[str, Claim] = {name: _claim(group) for name, group in groups.items()}
+        opened = self._brokers.get(key)
+        dispute = self._decide(key, None, opened, claims)
+        if dispute is None:
+            self._brokers.pop(key, None)
+        else:
+            self._brokers[key] = dispute
+        present = {name: group for name, group in groups.items() if group is not None}
+        if len(present) < len(groups) or len(present) < 2:
+            self._compared.discard(key)
+            self._drop_topics(key, Ending.UNKNOWN if len(groups) < 2 else Ending.WIDENED)
+        elif topics is None or key not in self._compared:
+            self._compared.add(key)
+            self._check_topics(key, _disputed(present, self._topics.get(key, {})), present)
+        else:
+            self._check_topics(key, topics, present)
+
+    def _check_topics(self, key: Key, topics: Iterable[str], groups: dict[str, GroupView]) -> None:
+        disputes = self._topics.get(key, {})
+        for topic in topics:
+            claims: dict[str, Claim] = {n: g.queues.get(topic) for n, g in groups.items()}
+            dispute = self._decide(key, topic, disputes.get(topic), claims)
+            if dispute is None:
+                disputes.pop(topic, None)
+            else:
+                disputes[topic] = dispute
+        if disputes:
+            self._topics[key] = disputes
+        else:
+            self._topics.pop(key, None)
+
+    def _drop_topics(self, key: Key, ending: Ending) -> None:
+        for topic, dispute in self._topics.pop(key, {}).items():
+            self._note(key, topic, dispute, ending)
+
+    def _decide(
+        self, key: Key, topic: str | None, opened: _Open | None, claims: dict[str, Claim]
+    ) -> _Open | None:
+        """The dispute there is now, noting the one that ended."""
+        distinct = set(claims.values())
+        if opened is None:
+            return _Open(self._now_ms, claims) if len(distinct) > 1 else None
+        if len(distinct) > 1 and claims.keys() == opened.views.keys():
+            return opened
+        if claims.keys() != opened.views.keys():
+            ending = Ending.UNKNOWN
+        else:
+            same = distinct <= set(opened.views.values())
+            ending = Ending.CONVERGED if same else Ending.BOTH_CHANGED
+        self._note(key, topic, opened, ending)
+        return _Open(self._now_ms, claims) if len(distinct) > 1 else None
+
+    def _note(self, key: Key, topic: str | None, dispute: _Open, ending: Ending) -> None:
+        topics = () if topic is None else (topic,)
+        self._found.append(
+            Divergence(*key, topics, dispute.since_ms, self._now_ms, ending, dispute.views)
+        )
+
+
+def _disputed(groups: dict[str, GroupView], known: Iterable[str]) -> set[str]:
+    """Topics that not all have with the same queues, and those that were ``known`` not to be."""
+    tables = [group.queues for group in groups.values()]
+    topics = set(known)
+    for one, other in pairwise(tables):
+        if one != other:
+            topics.update(topic for topic, _ in one.items() ^ other.items())
+    return topics
+
+
+def _claim(group: GroupView | None) -> BrokerClaim | None:
+    return None if group is None else BrokerClaim(tuple(group.addrs.items()), len(group.queues))
+
+
+def _joined(divergences: list[Divergence], together_ms: int) -> list[Divergence]:
+    """Topics of one broker about which nodes disagreed in the same way and time are one."""
+    joined = [divergence for divergence in divergences if not divergence.topics]
+    alike: dict[tuple[object, ...], list[Divergence]] = {}
+    for divergence in divergences:
+        if divergence.topics:
+            views = tuple(divergence.views.items())
+            key = (divergence.cluster, divergence.broker, divergence.ending, views)
+            alike.setdefault(key, []).append(divergence)
+    for same in alike.values():
+        same.sort(key=lambda d: (d.since_ms, d.until_ms))
+        joined += _runs(same, together_ms)
+    return sorted(joined, key=lambda d: (d.cluster, d.broker, d.since_ms, d.topics))
+
+
+def _runs(same: list[Divergence], together_ms: int) -> Iterator[Divergence]:
+    run: list[Divergence] = []
+    for divergence in same:
+        if run and (
+            divergence.since_ms - run[0].since_ms > together_ms
+            or abs(divergence.until_ms - run[0].until_ms) > together_ms
+        ):
+            yield _one(run)
+            run = []
+        run.append(divergence)
+    if run:
+        yield _one(run)
+
+
+def _one(run: list[Divergence]) -> Divergence:
+    first = run[0]
+    return Divergence(
+        first.cluster,
+        first.broker,
+        tuple(sorted({topic for divergence in run for topic in divergence.topics})),
+        min(divergence.since_ms for divergence in run),
+        max(divergence.until_ms for divergence in run),
+        first.ending,
+        first.views,
+    )

@@ -1,0 +1,51 @@
+"""How far apart the clocks of two nodes are, judged by registrations both saw."""
+
+from routebook.history.skew import Skew, estimate, registrations
+from support.stories import Story
+
+
+def seen(offsets_ms: list[int], *, version: int | None = None) -> Story:
+    """A node that sees registrations a minute apart, each as much later as told."""
+    story = Story().at("03:00:00").start()
+    begin_ms = story.now_ms
+    for number, offset_ms in enumerate(offsets_ms):
+        story.now_ms = begin_ms + 60_000 * number + offset_ms
+        story.register(version=number if version is None else version)
+    return story
+
+
+def skew(first: Story, other: Story) -> Skew:
+    return estimate(registrations(first.records), registrations(other.records))
+
+
+def test_the_median_of_what_both_saw_is_the_offset() -> None:
+    other = seen([2000, 2010, 1990, 2000, 2005])
+    assert skew(seen([0] * 5), other) == Skew(offset_ms=2000, uncertainty_ms=22, samples=5)
+
+
+def test_a_clock_may_be_behind() -> None:
+    assert skew(seen([5000] * 4), seen([0] * 4)).offset_ms == -5000
+
+
+def test_one_registration_that_took_long_changes_little() -> None:
+    other = seen([10, 12, 11, 30_000, 9, 10, 11])
+    assert skew(seen([0] * 7), other).offset_ms == 11
+
+
+def test_clocks_that_agree_to_the_millisecond_are_not_taken_to_be_perfect() -> None:
+    assert skew(seen([0] * 5), seen([0] * 5)) == Skew(0, 10, 5)
+
+
+def test_two_registrations_are_too_few_to_be_sure_of() -> None:
+    assert skew(seen([0, 0]), seen([10, 14])) == Skew(12, 1000, 2)
+
+
+def test_nothing_in_common_is_no_estimate() -> None:
+    there = Story().start().register("broker-b")
+    assert skew(seen([0]), there) == Skew(offset_ms=0, uncertainty_ms=1000, samples=0)
+
+
+def test_the_same_registration_repeated_is_matched_with_the_nearest() -> None:
+    here, there = seen([0, 0, 0], version=1), seen([40, 40], version=1)
+    assert skew(here, there).offset_ms == 40
+    assert skew(here, there).samples == 2
