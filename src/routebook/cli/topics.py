@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import click
-from click.core import ParameterSource
 from rich.console import RenderableType
 
 from routebook.audit.view import take_view
@@ -16,6 +15,7 @@ from routebook.cli.outcomes import NotDone, confirm, heard, outcomes_of, show_ou
 from routebook.cli.output import Output, json_option, output_options, table_of
 from routebook.cli.plain import word
 from routebook.cli.route import route_document
+from routebook.cli.subcommands import refuse_options
 from routebook.client import (
     Address,
     NameServerClient,
@@ -57,7 +57,7 @@ def topics(
 ) -> None:
     """List topics, one a line; add or delete one on every node."""
     if ctx.invoked_subcommand is not None:
-        _refuse_options(ctx, ctx.invoked_subcommand)
+        refuse_options(ctx, ctx.invoked_subcommand)
         return
     kinds = [name for name, given in flags.items() if given]
     if len(kinds) + (cluster is not None) > 1:
@@ -74,13 +74,6 @@ def topics(
         return Listing(view.node, names, view.routes)
 
     output.show(lambda: asking.run(listed), table=_table, data=_document)
-
-
-def _refuse_options(ctx: click.Context, subcommand: str) -> None:
-    """An option before a subcommand would do nothing, which nobody means."""
-    for param in ctx.command.params:
-        if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{param.opts[-1]} goes after {subcommand}", ctx)
 
 
 async def _of_kind(client: NameServerClient, kind: str | None) -> tuple[str, ...]:

@@ -1,0 +1,104 @@
+"""``routebook health``: how nodes are."""
+
+from collections.abc import Sequence
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from routebook.cli.errors import Negative
+from routebook.cli.nameservers import Asking, asking_options
+from routebook.cli.output import Output, output_options, table_of
+from routebook.cli.plain import one_line, plain
+from routebook.cli.reports import (
+    Report,
+    Reports,
+    excuse,
+    is_foreign,
+    reports_of_ours,
+    take_reports,
+)
+from routebook.client import NameServerError
+from routebook.history.times import span, to_second
+
+COUNTS = ("brokers", "unconfirmed", "topics", "journal", "synced", "lost")
+
+
+@click.command()
+@output_options
+@asking_options
+def health(asking: Asking, output: Output) -> None:
+    """Show how every node is: what it knows, its journal, brokers its guard holds.
+
+    Exit code 1 when a node is not ok or cannot be asked, 3 when none can be asked. NameServers
+    that are not Routebook's cannot tell, and do not count unless there are no others.
+    """
+    reports = output.show(
+        lambda: take_reports(asking),
+        table=_table,
+        data=lambda reports: {
+            "nodes": [
+                {"node": str(node), "health": None, "error": excuse(found)}
+                if isinstance(found, NameServerError)
+                else {"node": str(node), "health": found.document, "error": None}
+                for node, found in reports.items()
+            ]
+        },
+    )
+    trouble = {
+        node: excuse(found) if isinstance(found, NameServerError) else _state(found)
+        for node, found in reports_of_ours(reports).items()
+        if isinstance(found, NameServerError) or not found.health.ok
+    }
+    if trouble:
+        raise Negative("; ".join(f"{node}: {text}" for node, text in trouble.items()))
+
+
+def _table(reports: Reports) -> Table:
+    columns = ["node", "id", "version", "uptime", *COUNTS, "last error", "guard", "health"]
+    return table_of(
+        columns,
+        (
+            (node, *[None] * (len(columns) - 2), _no_report(found))
+            if isinstance(found, NameServerError)
+            else (node, *_cells(found))
+            for node, found in reports.items()
+        ),
+        right=COUNTS,
+    )
+
+
+def _no_report(error: NameServerError) -> Text:
+    return Text(plain(excuse(error)), style="dim" if is_foreign(error) else "bold red")
+
+
+def _cells(report: Report) -> Sequence[object]:
+    health = report.health
+    journal, guard = health.journal, health.guard
+    return (
+        health.node,
+        health.version,
+        span(health.uptime_ms),
+        health.brokers,
+        health.unconfirmed,
+        health.topics,
+        journal.last_seq,
+        journal.synced_seq,
+        journal.lost,
+        None if journal.last_error is None else one_line(journal.last_error),
+        f"{len(guard.held)} held until {to_second(guard.until_ms)}" if guard.held else None,
+        Text(_state(report), style="green" if health.ok else "bold red"),
+    )
+
+
+def _state(report: Report) -> str:
+    """In a few words, all that is wrong."""
+    health = report.health
+    if health.ok:
+        return "ok"
+    wrong = []
+    if health.guard.held:
+        wrong.append("holds silent brokers")
+    if health.journal.failing:
+        wrong.append("the journal cannot be written")
+    return ", ".join(wrong) or "not ok"
