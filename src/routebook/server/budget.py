@@ -27,7 +27,10 @@ class InputBudget:
         before = self._charged.get(receiver, 0)
         if buffered <= FREE_BYTES:
             if before:
+                held = receiver in self._held
                 self.forget(receiver)
+                if held:  # what it was held for has been carried out
+                    receiver.release()
             return
         self._charged[receiver] = buffered
         self.used += buffered - before

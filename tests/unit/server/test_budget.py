@@ -54,3 +54,13 @@ def test_a_held_sender_that_disconnects_is_forgotten() -> None:
     budget.forget(second)
     budget.forget(first)
     assert budget.used == 0
+
+
+def test_a_held_sender_whose_frame_was_carried_out_is_read_again() -> None:
+    budget = InputBudget(BIG)
+    first, second = Sender(), Sender()
+    budget.charge(first, BIG)
+    budget.charge(second, BIG)
+    budget.charge(second, 0)
+    assert not second.held
+    assert budget.used == BIG
