@@ -1,7 +1,6 @@
 """``routebook history``: questions about the past, answered from journals."""
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.console import Group, RenderableType
 from routebook.cli import historyevents as events
 from routebook.cli import historyviews as views
 from routebook.cli.errors import NO, CannotAsk, Negative
+from routebook.cli.journal import default_folder
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, json_option, say
 from routebook.cli.progress import Told, progress_shown
@@ -47,12 +47,6 @@ def _moment_option(
     flag: str, name: str, **more: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(flag, name, callback=_moment, metavar="TIME", **more)
-
-
-def _default_folder() -> Path:
-    """Where a node of this user writes."""
-    data_dir = os.environ.get("ROUTEBOOK_DATA_DIR")
-    return (Path(data_dir) if data_dir else Path.home() / "namesrv" / "routebook") / "journal"
 
 
 class _Asked:
@@ -113,7 +107,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
                 raise click.UsageError("give --journal or -n, not both")
             downloads = context.with_resource(TemporaryDirectory(prefix="routebook-history-"))
             folders = tuple(_downloaded(asking, Path(downloads)))
-        return command(folders=folders or (_default_folder(),), output=Output(as_json), **others)
+        return command(folders=folders or (default_folder(),), output=Output(as_json), **others)
 
     shown = asking_options(json_option(wrapped))
     return click.option(

@@ -105,7 +105,7 @@ def encode(snapshot: Snapshot) -> Iterator[bytes]:
     """The lines of a snapshot, each with its line feed."""
     view = snapshot.view
     numbers = _Numbers()
-    groups = [_encode(_packed(group, view, numbers)) for group in view.groups.listed()]
+    groups = [_encode(_packed(group, view, numbers)) for group in view.groups.by_key.values()]
     head = _Head(
         node=view.node,
         seq=view.seq,
