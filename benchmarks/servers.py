@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.frames import UnexpectedAnswer, ask, connect, route_query
@@ -48,7 +49,8 @@ class Server:
     port: int
     process: subprocess.Popen[bytes]
     folder: tempfile.TemporaryDirectory[str]
-    start_seconds: float = field(default=0.0)
+    started: float  # on the clock of time.perf_counter
+    start_seconds: float = 0.0
 
     def _status_kb(self, name: str) -> int:
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
@@ -65,6 +67,14 @@ class Server:
     def cpu_seconds(self) -> float:
         return cpu_seconds(self.process.pid)
 
+    def threads_seconds(self) -> float:
+        """CPU time of all threads but the first, which serves."""
+        return sum(
+            int((task / "schedstat").read_text().split()[0]) / 1e9
+            for task in Path(f"/proc/{self.process.pid}/task").iterdir()
+            if task.name != str(self.process.pid)
+        )
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -72,6 +82,12 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self.folder.cleanup()
+
+    def kill(self) -> None:
+        """End it without a warning."""
+        self.process.kill()
+        self.process.wait()
         self.folder.cleanup()
 
 
@@ -100,7 +116,19 @@ class Launcher:
     python: Path
     java_jars: Path
 
-    def start(self, name: str, *, answer_bytes: int = 0, port: int | None = None) -> Server:
+    def start(
+        self,
+        name: str,
+        *,
+        answer_bytes: int = 0,
+        port: int | None = None,
+        data_dir: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> Server:
+        """Start a server; ``data_dir``, which outlives it, and ``settings`` are for Routebook.
+
+        ``settings`` are named as in the environment, without ``ROUTEBOOK_``.
+        """
         folder = tempfile.TemporaryDirectory(prefix=f"bench-{name}-")
         port = port or _free_port()
         home = Path(folder.name)
@@ -108,7 +136,8 @@ class Launcher:
         match name:
             case "routebook":
                 command = self._routebook(port)
-                environment["ROUTEBOOK_DATA_DIR"] = str(home / "data")
+                environment["ROUTEBOOK_DATA_DIR"] = str(data_dir or home / "data")
+                environment |= {f"ROUTEBOOK_{key}": text for key, text in (settings or {}).items()}
             case "java":
                 command = self._java(port, home)
             case "null":
@@ -126,7 +155,7 @@ class Launcher:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        server = Server(name, port, process, folder)
+        server = Server(name, port, process, folder, started)
         try:
             self._wait_until_it_answers(server)
         except (CannotRun, KeyboardInterrupt):
