@@ -21,7 +21,7 @@ from support.brokers import Broker
 from support.builders import registration_body
 from support.nodes import NodeProcess
 from support.raw import BlockingPeer, Peer
-from support.waiting import eventually
+from support.waiting import eventually, wait_for
 
 MIB = 1024 * 1024
 
@@ -168,7 +168,8 @@ def test_a_registration_beyond_all_measure_is_refused_with_a_sentence_and_leaves
         info = peer.call(raw.CLUSTER_INFO)
         assert info.value == {"brokerAddrTable": {}, "clusterAddrTable": {}}
         assert peer.call(raw.ALL_TOPICS).value == {"topicList": []}
-        assert len(node.lines_with(peer.address, reason)) == 1
+        lines = wait_for("the log", lambda: node.lines_with(peer.address, reason))  # by a thread
+        assert len(lines) == 1
 
 
 @pytest.mark.parametrize("body", [bomb, packed_million, odd_keys], ids=lambda body: body.__name__)
