@@ -4,6 +4,7 @@ Each call takes ``timeout_s``, the deadline of the whole call. Errors are those 
 ``routebook.client.errors``; they name the node and what it said.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -61,12 +62,12 @@ def checked(request: Command, answer: Answer) -> Answer:
     raise kind(answer.node, request.code, code, remark)
 
 
-class Requests:
+class Requests(ABC):
     """The calls; whoever inherits them says how a request reaches a node."""
 
+    @abstractmethod
     async def ask(self, request: Command, *, timeout_s: float | None = None) -> Answer:
         """The successful answer to any request; raises NameServerError."""
-        raise NotImplementedError
 
     # -- routes, brokers, topics
 

@@ -12,6 +12,7 @@ import concurrent.futures
 import os
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
@@ -66,11 +67,12 @@ def _outcome(future: "concurrent.futures.Future[Result]") -> Result:
         raise
 
 
-class Requests:
+class Requests(ABC):
     """The calls; whoever inherits them says where they are made."""
 
+    @abstractmethod
     def _call(self, call: Callable[[AioRequests], Coroutine[Any, Any, Result]]) -> Result:
-        raise NotImplementedError
+        """Make ``call`` there and wait for it."""
 
     def ask(self, request: Command, *, timeout_s: float | None = None) -> Answer:
         return self._call(lambda c: c.ask(request, timeout_s=timeout_s))
