@@ -13,10 +13,9 @@ from enum import StrEnum
 from routebook.audit.view import NodeView, Views, failures_of
 from routebook.client.routes import TopicRoute
 from routebook.wire.address import Address
-from routebook.wire.answers import PERM_READ, PERM_WRITE, BrokerGroup, TopicQueues
+from routebook.wire.answers import BrokerGroup, TopicQueues, permission_text
 
 MISSING = "missing"
-PERM_INHERIT = 1
 
 Says = dict[Address, str]
 
@@ -265,12 +264,6 @@ def _queues_by_broker(route: TopicRoute) -> dict[str, tuple[TopicQueues, ...]]:
 
 
 # -- what a node says, in words
-
-
-def permission_text(perm: int) -> str:
-    """As in ``RW-``; the last place is the inherit bit."""
-    bits = ((PERM_READ, "R"), (PERM_WRITE, "W"), (PERM_INHERIT, "X"))
-    return "".join(letter if perm & bit else "-" for bit, letter in bits)
 
 
 def _each(text: Callable[[TopicQueues], str]) -> Callable[[Iterable[TopicQueues]], str]:

@@ -19,9 +19,9 @@ from routebook.history.words import (
     MASTER,
     counted,
     listed,
-    permission,
     short_queues,
 )
+from routebook.wire.answers import permission_text
 
 
 def time_told(journals: Sequence[Journal]) -> str:
@@ -70,7 +70,7 @@ def _route(topic: str, moment: Moment, answer: RouteAnswer) -> Iterator[Renderab
     yield Text()
     yield table_of(
         ["broker", "read", "write", "permission"],
-        ((p.broker, p.queues[0], p.queues[1], permission(p.queues[2])) for p in last.parts),
+        ((p.broker, p.queues[0], p.queues[1], permission_text(p.queues[2])) for p in last.parts),
         right=["read", "write"],
     )
     mappings = view.static_mappings(topic)
@@ -173,7 +173,7 @@ def _shape(queues: tuple[int, int, int, int]) -> dict[str, Any]:
         "read": read,
         "write": write,
         "perm": perm,
-        "permission": permission(perm),
+        "permission": permission_text(perm),
         "sys_flag": flags,
     }
 

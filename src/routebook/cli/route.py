@@ -21,7 +21,7 @@ from routebook.client import (
     TopicNotFound,
     TopicRoute,
 )
-from routebook.wire.answers import MASTER_ID
+from routebook.wire.answers import MASTER_ID, permission_text
 
 Routes = Mapping[Address, TopicRoute | NameServerError]
 
@@ -66,11 +66,6 @@ def _absent(topic: str, error: TopicNotFound) -> str:
     )
 
 
-def permission(perm: int) -> str:
-    """``RW-``, as mqadmin writes it; the third letter is that new topics may inherit from it."""
-    return "".join(letter if perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
-
-
 def role(broker_id: int) -> str:
     return "master" if broker_id == MASTER_ID else "slave"
 
@@ -89,7 +84,7 @@ def route_tables(route: TopicRoute, nodes: str) -> Iterator[RenderableType]:
     yield Text()
     yield table_of(
         ["broker", "read", "write", "permission"],
-        ((q.broker, q.read_queues, q.write_queues, permission(q.perm)) for q in route.queues),
+        ((q.broker, q.read_queues, q.write_queues, permission_text(q.perm)) for q in route.queues),
         right=["read", "write"],
     )
     if route.mappings:
@@ -123,7 +118,7 @@ def route_document(route: TopicRoute) -> dict[str, Any]:
                 "read": queues.read_queues,
                 "write": queues.write_queues,
                 "perm": queues.perm,
-                "permission": permission(queues.perm),
+                "permission": permission_text(queues.perm),
                 "sys_flag": queues.sys_flag,
             }
             for queues in route.queues

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from routebook.audit.compare import MISSING, Difference, Kind, compare, permission_text
+from routebook.audit.compare import MISSING, Difference, Kind, compare
 from routebook.audit.view import NodeView
 from routebook.client.errors import CannotConnect
 from routebook.client.routes import TopicRoute
 from routebook.wire.address import Address
-from routebook.wire.answers import BrokerGroup, TopicQueues
+from routebook.wire.answers import BrokerGroup, TopicQueues, permission_text
 from routebook.wire.registration import MappingInfo
 from support.views import N1, N2, N3, group, queues, route, view
 

@@ -6,12 +6,11 @@ However many topics a check concerns, it is one finding; drained brokers are one
 from collections.abc import Callable, Iterator
 
 from routebook.audit.checks.brokers import takes_messages
-from routebook.audit.compare import permission_text
 from routebook.audit.findings import Finding, Severity, counted, examples
 from routebook.audit.survey import Survey
 from routebook.client.routes import TopicRoute
 from routebook.wire.address import Address
-from routebook.wire.answers import TopicQueues
+from routebook.wire.answers import TopicQueues, permission_text
 
 SKEW = 2  # times as many queues on one broker as on another
 
