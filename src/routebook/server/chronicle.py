@@ -191,7 +191,9 @@ class Chronicle:
                 [sys.executable, "-m", "routebook.journal.snapshot", str(self._folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                start_new_session=True,
+                # Not stopped with the node by Ctrl-C. Not a session of its own either: Linux
+                # shares the cores fairly between sessions, whatever the priority within them.
+                process_group=0,
             )
             os.setpriority(os.PRIO_PROCESS, self._snapshot.pid, 15)
         except OSError as error:
