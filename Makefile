@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SPARK := $(VENV)/.spark
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check fmt lint types unit peers differential killrounds bench golden clean
+.PHONY: help install spark run demo test check fmt lint types unit peers differential killrounds bench scale golden clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,20 +17,29 @@ $(STAMP): pyproject.toml constraints.txt
 	@PYTHON="$(PYTHON)" sh scripts/install.sh "$(VENV)"
 	@touch $@
 
+spark: $(SPARK) ## add Spark and Delta Lake to .venv, for `routebook spark`
+
+$(SPARK): $(STAMP) pyproject.toml constraints.txt scripts/spark.sh scripts/spark/pom.xml
+	@sh scripts/spark.sh "$(VENV)" spark,lake
+	@touch $@
+
 run: install ## start a node on port 9876 (ARGS="--listen-port 9877" for options)
 	@echo "starting a node; Ctrl-C stops it"
 	@exec $(BIN)/routebook serve $(ARGS)
 
+demo: spark ## three nodes, simulated brokers and faults for a minute, then the report of it
+	@$(BIN)/python scripts/demo.py $(ARGS)
+
 test: check peers ## set everything up and run every test, real RocketMQ programs included
 	@echo "running all tests"
-	@$(BIN)/pytest -q tests/property tests/integration tests/interop
+	@$(BIN)/pytest -q tests/property tests/integration tests/interop tests/spark
 
 check: lint types unit ## the fast inner loop: lint, types, unit tests
 
-lint: install
+lint: spark
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/lint-imports > /dev/null && echo "lint: clean"
 
-types: install
+types: spark
 	@$(BIN)/mypy
 
 unit: install
@@ -55,6 +65,9 @@ bench: peers ## measure against the Java NameServer, interleaved (benchmarks/REA
 	@$(BIN)/python -m benchmarks.windows
 	@$(BIN)/python -m benchmarks.journal
 	@$(BIN)/python -m benchmarks.restart
+
+scale: spark ## measure the pipeline with a day, a week and a month of journals; takes hours
+	@$(BIN)/python -m benchmarks.pipeline $(ARGS)
 
 golden: peers ## record golden vectors anew and show what changed; never run by CI
 	@PYTHONPATH=tests $(BIN)/python -m interop.record_golden && git diff --stat tests/golden

@@ -40,6 +40,8 @@ command -v go > /dev/null || missing+=(golang-go)
 command -v node > /dev/null || missing+=(nodejs)
 command -v npm > /dev/null || missing+=(npm)
 command -v openssl > /dev/null || missing+=(openssl)
+# The report of the pipeline is looked at in a real browser.
+command -v chromium > /dev/null || missing+=(chromium fonts-dejavu-core)
 
 if [ ${#missing[@]} -gt 0 ]; then
     if [ "$(id -u)" -eq 0 ] && command -v apt-get > /dev/null; then
@@ -49,7 +51,7 @@ if [ ${#missing[@]} -gt 0 ]; then
         quietly apt-get install -y --no-install-recommends "${missing[@]}"
     else
         echo "peers: the tests with real RocketMQ programs need JDK 17 or newer, Maven, Go 1.19 or" \
-            "newer, Node with npm, and openssl; missing here, by their Debian names:" \
+            "newer, Node with npm, openssl and Chromium; missing here, by their Debian names:" \
             "${missing[*]}." >&2
         exit 2
     fi

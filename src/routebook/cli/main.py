@@ -30,6 +30,7 @@ COMMANDS = {
     "route": "Show which brokers hold a topic.",
     "serve": "Run a node until it is told to stop.",
     "simulate": "Run a cluster of simulated brokers.",
+    "spark": "Turn the journals of all nodes into tables, answers and reports.",
     "topics": "List topics, add and delete them.",
     "undrain": "Give write permission back to a broker, everywhere.",
 }

@@ -1,0 +1,1 @@
+"""What the journals of all nodes tell together: tables, questions, alerts and reports on Spark."""

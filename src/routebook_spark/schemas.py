@@ -1,0 +1,489 @@
+"""The columns of every table, and of a line of the journal.
+
+``at`` and ``*_at`` are instants, ``*_ms`` milliseconds, ``*_s`` seconds, ``day`` a day of UTC. What
+each table means, with one row explained, is in docs/pipeline.md.
+"""
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+STRING, LONG, INT, DOUBLE = StringType(), LongType(), IntegerType(), DoubleType()
+BOOLEAN, TIMESTAMP, DATE = BooleanType(), TimestampType(), DateType()
+STRINGS = ArrayType(STRING)
+ADDRS = MapType(STRING, STRING)  # broker id -> address
+SHAPE = ArrayType(INT)  # read queues, write queues, perm, flags
+
+
+def struct(**columns: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+# -- the journal
+
+QUEUES = ArrayType(struct(before=SHAPE, after=SHAPE, registered=SHAPE, topics=STRINGS))
+MAPPINGS = ArrayType(
+    struct(
+        topic=STRING,
+        bname=STRING,
+        total_queues=LONG,
+        epoch=LONG,
+        scope=STRING,
+        dirty=BOOLEAN,
+        curr_id_map=ArrayType(ArrayType(LONG)),
+    )
+)
+MEMBERS = ArrayType(
+    struct(
+        broker_id=LONG,
+        addr=STRING,
+        ha_addr=STRING,
+        heartbeat_timeout_ms=LONG,
+        generation=LONG,
+        epoch=LONG,
+        data_version=ArrayType(LONG),
+        filter_servers=STRINGS,
+        confirmed=BOOLEAN,
+    )
+)
+SUSPECTS = ArrayType(
+    struct(cluster=STRING, broker=STRING, broker_id=LONG, addr=STRING, silent_ms=LONG)
+)
+QUERIES = ArrayType(struct(topic=STRING, known=LONG, unknown=LONG, not_ready=LONG))
+
+# Members of ``data`` of all types of events together. Names that mean something else in different
+# events are texts here: ``topics`` is a number in some and a list in others, ``before`` and
+# ``after`` a text or an object.
+_DATA: dict[str, DataType] = {
+    "revision": LONG,
+    "cause": STRING,
+    "peer": STRING,
+    "cluster": STRING,
+    "broker": STRING,
+    "broker_id": LONG,
+    "addr": STRING,
+    "generation": LONG,
+    "ha_addr": STRING,
+    "heartbeat_timeout_ms": LONG,
+    "acting_master": BOOLEAN,
+    "zone": STRING,
+    "epoch": LONG,
+    "filter_servers": STRINGS,
+    "addrs_before": ADDRS,
+    "addrs_after": ADDRS,
+    "topics_lost": LONG,
+    "before": STRING,
+    "after": STRING,
+    "changes": QUEUES,
+    "queues": QUEUES,
+    "mappings": MAPPINGS,
+    "members": MEMBERS,
+    "continued": BOOLEAN,
+    "topics": STRING,
+    "data_version": ArrayType(LONG),
+    "request": STRING,
+    "subject": STRING,
+    "reason": STRING,
+    "answered_success": BOOLEAN,
+    "kept": STRING,
+    "other": STRING,
+    "min_broker_id": LONG,
+    "min_broker_addr": STRING,
+    "offline_addr": STRING,
+    "recipients": STRINGS,
+    "namespace": STRING,
+    "key": STRING,
+    "version": STRING,
+    "address": STRING,
+    "brokers": LONG,
+    "last_seq": LONG,
+    "torn_bytes": LONG,
+    "count": LONG,
+    "since_ms": LONG,
+    "groups": LONG,
+    "kv": MapType(STRING, ADDRS),
+    "after_ms": LONG,
+    "window_ms": LONG,
+    "gaps_ms": ArrayType(LONG),
+    "others": LONG,
+    "suspects": SUSPECTS,
+    "silent": LONG,
+    "live": LONG,
+    "limit": LONG,
+    "hold_ms": LONG,
+    "returned": LONG,
+    "left": LONG,
+    "dropped": LONG,
+}
+LINE = struct(
+    v=LONG,
+    seq=LONG,
+    node=STRING,
+    wall_ms=LONG,
+    mono_ms=LONG,
+    type=STRING,
+    data=struct(**_DATA),
+    hash=STRING,
+    _corrupt=STRING,
+)
+MANIFEST = struct(
+    v=LONG,
+    node=STRING,
+    first_seq=LONG,
+    last_seq=LONG,
+    records=LONG,
+    first_wall_ms=LONG,
+    last_wall_ms=LONG,
+    min_wall_ms=LONG,
+    max_wall_ms=LONG,
+    bytes=LONG,
+    packed_bytes=LONG,
+    sha256=STRING,
+    previous_sha256=STRING,
+    first_hash=STRING,
+    last_hash=STRING,
+    sealed_at_ms=LONG,
+    _corrupt=STRING,
+)
+
+# -- bronze
+
+_PROMOTED = ("revision", "cause", "peer", "cluster", "broker", "broker_id", "addr", "generation")
+_REST = {name: kind for name, kind in _DATA.items() if name not in _PROMOTED and name != "topics"}
+
+# ``data`` has what is particular to the type. ``topic_count`` is ``topics`` where that is a number,
+# ``queries`` where it is a list. ``raw`` is the whole line, for types this version does not know.
+EVENTS = struct(
+    day=DATE,
+    node=STRING,
+    seq=LONG,
+    at=TIMESTAMP,
+    wall_ms=LONG,
+    mono_ms=LONG,
+    type=STRING,
+    **{name: _DATA[name] for name in _PROMOTED},
+    data=struct(**_REST, topic_count=LONG, queries=QUERIES),
+    raw=STRING,
+    hash=STRING,
+    segment=STRING,
+)
+SEGMENTS = struct(
+    node=STRING,
+    first_seq=LONG,
+    last_seq=LONG,
+    records=LONG,
+    first_wall_ms=LONG,
+    last_wall_ms=LONG,
+    min_wall_ms=LONG,
+    max_wall_ms=LONG,
+    first_hash=STRING,
+    last_hash=STRING,
+    sha256=STRING,
+    sealed_at_ms=LONG,
+    path=STRING,
+    packed_bytes=LONG,
+    status=STRING,  # taken, copy, waiting, refused
+    reason=STRING,
+    quarantined=LONG,  # records of it that are in quarantine
+    batch=LONG,  # counts up; stages remember how far they came
+    at=TIMESTAMP,  # of the ingest
+)
+QUARANTINE = struct(
+    node=STRING,
+    seq=LONG,
+    reason=STRING,
+    raw=STRING,
+    segment=STRING,
+    path=STRING,  # of the file
+    at=TIMESTAMP,  # of the ingest
+)
+GAPS = struct(
+    node=STRING,
+    after_seq=LONG,
+    before_seq=LONG,
+    missing=LONG,
+    kind=STRING,  # missing, lost (RecordsLost), killed (JournalRecovered)
+    from_at=TIMESTAMP,
+    to_at=TIMESTAMP,
+)
+PROGRESS = struct(stage=STRING, batch=LONG, at=TIMESTAMP)
+
+# -- silver
+
+# What happened to a node itself, or to its journal; all later tables of silver go by it.
+NODE_MARKS = struct(
+    node=STRING,
+    seq=LONG,
+    at=TIMESTAMP,
+    type=STRING,  # of the event; FirstRecord for the first one we have
+    brokers=LONG,  # NodeStarted: how many it began with
+    groups=LONG,  # StateRestated: how many there were
+    before_at=TIMESTAMP,  # NodeStarted, JournalRecovered: of the last record before it went down
+    loss_at=TIMESTAMP,  # RecordsLost: since when
+)
+# The lives of broker groups: how long the tables of a node had one, as it was when it was made or
+# last stated anew.
+BROKER_GROUPS = struct(
+    node=STRING,
+    cluster=STRING,
+    broker=STRING,
+    from_seq=LONG,
+    to_seq=LONG,
+    from_at=TIMESTAMP,
+    to_at=TIMESTAMP,
+    end_cause=STRING,
+    told_at=TIMESTAMP,  # of the record that told the end
+    until_day=DATE,
+)
+NODE_COVERAGE = struct(
+    node=STRING,
+    from_seq=LONG,
+    to_seq=LONG,  # null: goes on
+    from_at=TIMESTAMP,
+    to_at=TIMESTAMP,  # of the last record when it goes on: what is known
+    begins=STRING,  # first_record, started_cold, started_warm, restated
+    ends=STRING,  # stopped, killed, records_lost, records_missing; null: goes on
+    until_day=DATE,
+)
+BROKER_SESSIONS = struct(
+    node=STRING,
+    cluster=STRING,
+    broker=STRING,
+    broker_id=LONG,
+    addr=STRING,
+    from_seq=LONG,
+    to_seq=LONG,
+    began_at=TIMESTAMP,
+    ended_at=TIMESTAMP,
+    began=STRING,  # registered, restated, known (already there in the first record we have)
+    cause=STRING,  # of the end; null: lasts
+    peer=STRING,
+    connections=LONG,
+    restarts=LONG,  # of the node, survived unconfirmed
+    unconfirmed_s=DOUBLE,
+    heartbeat_timeout_ms=LONG,
+    heartbeats=LONG,
+    gap_p50_ms=LONG,
+    gap_p99_ms=LONG,
+    gap_max_ms=LONG,
+    gap_counts=ArrayType(struct(gap_ms=LONG, count=LONG)),  # by gaps rounded to 100 ms
+    topics=LONG,  # of the last complete registration
+    seen_seq=LONG,  # the last record that was looked at for it
+    until_day=DATE,
+)
+# When a session was listed but not to be relied on: recovered and not heard of since, or held by
+# the guard. ``kind``: unconfirmed, held.
+SUSPECT_TIMES = struct(
+    node=STRING,
+    cluster=STRING,
+    broker=STRING,
+    broker_id=LONG,
+    addr=STRING,
+    kind=STRING,
+    from_seq=LONG,
+    to_seq=LONG,
+    from_at=TIMESTAMP,
+    to_at=TIMESTAMP,
+    silent_ms=LONG,  # held: how long it had been silent by then
+    until_day=DATE,
+)
+ROUTE_VERSIONS = struct(
+    node=STRING,
+    cluster=STRING,
+    broker=STRING,
+    topic=STRING,
+    read_queues=INT,
+    write_queues=INT,
+    perm=INT,
+    flags=INT,
+    registered=SHAPE,  # what the broker said, where that is something else
+    from_seq=LONG,
+    to_seq=LONG,
+    valid_from=TIMESTAMP,
+    valid_to=TIMESTAMP,
+    cause=STRING,  # of the beginning
+    end_cause=STRING,
+    until_day=DATE,
+)
+# Registrations that two nodes took on one day: how much later by the clock of ``node``.
+CLOCK_SAMPLES = struct(
+    day=DATE,
+    node=STRING,
+    against=STRING,
+    offset_ms=LONG,
+)
+CLOCK_SKEW = struct(
+    day=DATE,
+    node=STRING,
+    against=STRING,
+    offset_ms=LONG,  # how far the clock of ``node`` is ahead of that of ``against``
+    uncertainty_ms=LONG,
+    samples=LONG,
+)
+
+# -- gold
+
+BROKER_AVAILABILITY = struct(
+    day=DATE,
+    grain=STRING,  # hour, day
+    from_at=TIMESTAMP,
+    cluster=STRING,
+    broker=STRING,
+    broker_id=LONG,
+    up_s=DOUBLE,
+    suspect_s=DOUBLE,
+    down_s=DOUBLE,
+    planned_s=DOUBLE,
+    unknown_s=DOUBLE,
+    failures=LONG,
+    repairs=LONG,
+    mtbf_s=DOUBLE,
+    mttr_s=DOUBLE,
+    availability=DOUBLE,  # null when nothing is known
+    budget_s=DOUBLE,
+    budget_left_s=DOUBLE,
+)
+FLAPS = struct(
+    day=DATE,
+    window_at=TIMESTAMP,
+    cluster=STRING,
+    broker=STRING,
+    broker_id=LONG,
+    node=STRING,
+    transitions=LONG,
+    peak_penalty=DOUBLE,
+    end_penalty=DOUBLE,
+    suppressed_s=DOUBLE,
+    culprit=STRING,  # broker, node, network, unknown; null: no transition in this hour
+    causes=MapType(STRING, LONG),
+)
+DIVERGENCE = struct(
+    day=DATE,
+    cluster=STRING,
+    broker=STRING,
+    topic=STRING,  # null: about the broker itself
+    node_a=STRING,
+    node_b=STRING,
+    from_at=TIMESTAMP,
+    to_at=TIMESTAMP,  # null: open
+    lasted_s=DOUBLE,
+    ending=STRING,  # converged, both_changed, widened, unknown, open
+    view_a=STRING,
+    view_b=STRING,
+    uncertainty_ms=LONG,
+    until_day=DATE,
+)
+CONVERGENCE = struct(
+    day=DATE,
+    kind=STRING,  # broker_joined, broker_left, topic_changed
+    cluster=STRING,
+    broker=STRING,
+    topic=STRING,
+    what=STRING,
+    first_at=TIMESTAMP,
+    last_at=TIMESTAMP,
+    first_node=STRING,
+    last_node=STRING,
+    nodes=LONG,
+    nodes_knowing=LONG,
+    lag_ms=LONG,
+    uncertainty_ms=LONG,
+    within_1s=BOOLEAN,
+    within_30s=BOOLEAN,
+)
+STALE_EXPOSURE = struct(
+    day=DATE,
+    node=STRING,
+    cluster=STRING,
+    broker=STRING,
+    broker_id=LONG,
+    addr=STRING,
+    last_alive_at=TIMESTAMP,
+    removed_at=TIMESTAMP,
+    exposed_until=TIMESTAMP,
+    detection_s=DOUBLE,
+    exposure_s=DOUBLE,
+    expected_stale_s=DOUBLE,  # on the average over clients
+    cause=STRING,
+    topics=LONG,  # of its broker, that clients could use
+    topics_lost=LONG,  # that no other broker had on that node
+)
+# A row for the first known hour of a day, and for each hour in which something changed: an hour
+# without a row is as the one before it.
+TOPIC_BALANCE = struct(
+    day=DATE,
+    hour_at=TIMESTAMP,
+    cluster=STRING,
+    topic=STRING,
+    brokers=LONG,  # listed at the end of the hour; 0: the topic is gone
+    writable_brokers=LONG,
+    write_queues=LONG,
+    read_queues=LONG,
+    min_queues=LONG,  # of a writable broker
+    max_queues=LONG,
+    skew=DOUBLE,  # largest share of write queues divided by the mean share
+    top_broker=STRING,
+    single_broker=BOOLEAN,
+    single_broker_s=DOUBLE,  # of the hour
+)
+# Hours in which a topic was asked for; and a row without an hour for each day on which nobody asked
+# for a topic that exists.
+TOPIC_DEMAND = struct(
+    day=DATE,
+    hour_at=TIMESTAMP,
+    topic=STRING,
+    known=LONG,
+    unknown=LONG,
+    not_ready=LONG,
+    nodes=LONG,
+    exists=BOOLEAN,
+    system=BOOLEAN,  # made by RocketMQ itself, or by a consumer group
+    last_asked_at=TIMESTAMP,
+    unlisted=LONG,  # queries of the day for topics too many to list
+    unasked_days=LONG,  # known days in a row
+    zombie=BOOLEAN,
+)
+CAPACITY_FORECAST = struct(
+    day=DATE,
+    cluster=STRING,
+    broker=STRING,
+    topics=LONG,
+    registration_bytes=LONG,
+    history_days=LONG,
+    topics_per_day=DOUBLE,
+    bytes_per_day=DOUBLE,
+    days_to_limit=DOUBLE,
+    limit_on=DATE,
+    limit_bytes=LONG,
+)
+HEARTBEAT_HEALTH = struct(
+    day=DATE,
+    hour_at=TIMESTAMP,
+    node=STRING,
+    cluster=STRING,
+    broker=STRING,
+    broker_id=LONG,
+    addr=STRING,
+    heartbeats=LONG,
+    under_10s=LONG,
+    under_35s=LONG,
+    under_65s=LONG,
+    under_timeout=LONG,
+    over_timeout=LONG,
+    gap_p50_ms=LONG,
+    gap_p99_ms=LONG,
+    gap_max_ms=LONG,
+    heartbeat_timeout_ms=LONG,
+    near_misses=LONG,
+)

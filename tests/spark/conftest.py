@@ -1,0 +1,35 @@
+"""One Spark session for all tests of the pipeline."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from routebook_spark.session import QUIET, build_session
+from routebook_spark.tables import Lake
+from support.smallspark import JAVA, SETTINGS
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = build_session(
+        "pipeline-tests",
+        master="local[2]",
+        memory="1g",
+        settings={
+            **SETTINGS,
+            "spark.driver.extraJavaOptions": f"{QUIET} {JAVA}",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.ui.showConsoleProgress": "false",
+        },
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Lake:
+    """Tables of one test."""
+    return Lake(spark, str(tmp_path / "tables"))

@@ -1,0 +1,30 @@
+"""Settings of Spark for tests: queries run once, on a few rows."""
+
+import os
+import sys
+from pathlib import Path
+
+SETTINGS = {
+    # Compiling takes longer than interpreting, and planning anew longer than running as planned.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+JAVA = "-XX:+UseSerialGC"
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Of programs that start Spark, or talk to one here; their files are in ``folder``."""
+    settings = folder / "spark"
+    settings.mkdir(parents=True, exist_ok=True)
+    lines = [f"{name} {value}\n" for name, value in SETTINGS.items()]
+    (settings / "spark-defaults.conf").write_text("".join(lines))
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
+        "JDK_JAVA_OPTIONS": JAVA,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(settings),
+        "SPARK_LOCAL_DIRS": str(folder),
+        "SPARK_LOCAL_HOSTNAME": "127.0.0.1",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
