@@ -1,0 +1,1 @@
+"""Journals of nodes, taken into typed tables."""
