@@ -1,0 +1,259 @@
+"""Silver from bronze: each table replaced where new records can have changed it.
+
+Every table is written in one commit, and can be worked out again from bronze and from the rows it
+has: a build that was stopped half-way is simply done again.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from routebook_spark import schemas, tables
+from routebook_spark.silver import groups, stays, suspects, versions
+from routebook_spark.silver.coverage import node_coverage
+from routebook_spark.silver.groups import GROUP, broker_groups
+from routebook_spark.silver.marks import node_facts, node_marks, node_turns, record_ends
+from routebook_spark.silver.news import News
+from routebook_spark.silver.sessions import broker_sessions
+from routebook_spark.silver.skew import clock_samples, clock_skew
+from routebook_spark.silver.stays import member_stays
+from routebook_spark.silver.suspects import suspect_times
+from routebook_spark.silver.versions import route_versions
+from routebook_spark.smallframes import small_frame
+from routebook_spark.tables import Lake, Table
+
+NODE_MARKS = Table("node_marks", schemas.NODE_MARKS)
+BROKER_GROUPS = Table("broker_groups", schemas.BROKER_GROUPS, ("until_day",))
+CLOCK_SAMPLES = Table("clock_samples", schemas.CLOCK_SAMPLES, ("day",))
+INTERNAL = (NODE_MARKS, BROKER_GROUPS, CLOCK_SAMPLES)
+"""What the next build goes on from."""
+
+HEARTBEATS = ("HeartbeatGaps",)
+
+
+Stage = tuple[Table, Callable[[], None]]
+
+
+def build_silver(lake: Lake, news: News) -> None:
+    """Bring all tables up to the last record; ``news_since`` and ``all_news`` tell what is new."""
+    for _, make in silver_stages(lake, news):
+        make()
+
+
+def silver_stages(lake: Lake, news: News) -> Iterator[Stage]:
+    """Each table, and what brings it up to date once those before it are."""
+    if not news.since:
+        return
+    events = lake.read(tables.EVENTS)
+    ends = _local(record_ends(news.events(events)))
+    yield NODE_MARKS, partial(_build_marks, lake, news, ends)
+    nodes = _nodes(lake, news, ends)
+    yield tables.NODE_COVERAGE, partial(_build_coverage, lake, news, nodes)
+    # What is said of brokers, asked for by three tables. Beside what is said of topics and of
+    # heartbeats, which is not in it, it is little.
+    told = _told(news.events(events)).persist()
+    try:
+        yield BROKER_GROUPS, partial(_build_groups, lake, news, nodes, told)
+        yield tables.ROUTE_VERSIONS, partial(_build_versions, lake, news)
+        yield from _session_stages(lake, news, nodes, told)
+    finally:
+        told.unpersist()
+    yield CLOCK_SAMPLES, partial(_build_samples, lake, news)
+    yield tables.CLOCK_SKEW, partial(_build_skew, lake, news)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """What the marks of the nodes mean; a few rows.
+
+    ``last`` is the last record of each: node, seq, at.
+    """
+
+    turns: DataFrame
+    facts: DataFrame
+    last: DataFrame
+
+
+def _build_marks(lake: Lake, news: News, ends: DataFrame) -> None:
+    touched = F.col("node").isin(*news.since)
+    around = news.days(lake.read(tables.EVENTS)).where(touched)
+    known = news.earlier(lake.read(NODE_MARKS))
+    marks = node_marks(news.records(around), ends=ends, around=around, known=known)
+    lake.replace(NODE_MARKS, marks, where=news.where_records())
+
+
+def _nodes(lake: Lake, news: News, ends: DataFrame) -> _Nodes:
+    touched = F.col("node").isin(*news.since)
+    marks, gaps = lake.read(NODE_MARKS).where(touched), lake.read(tables.GAPS).where(touched)
+    turns = _local(node_turns(marks, gaps))
+    return _Nodes(turns, _local(node_facts(turns)), ends.select("node", "last.*"))
+
+
+def _build_coverage(lake: Lake, news: News, nodes: _Nodes) -> None:
+    coverage = news.changed(node_coverage(nodes.turns, nodes.last))
+    lake.replace(tables.NODE_COVERAGE, coverage, where=news.where_intervals())
+
+
+def _told(events: DataFrame) -> DataFrame:
+    """Records about groups and members, without what they say of topics."""
+    types = {*groups.TYPES, *stays.TYPES, *suspects.TYPES}
+    data = F.struct(*(F.col(f"data.{name}").alias(name) for name in _TOLD))
+    return _of_types(events, tuple(sorted(types))).select(
+        *stays.MEMBER, "seq", "at", "type", "cause", "peer", data.alias("data")
+    )
+
+
+_TOLD = (
+    "addrs_before",
+    "addrs_after",
+    "after",
+    "continued",
+    "heartbeat_timeout_ms",
+    "members",
+    "suspects",
+    "topic_count",
+)
+
+
+def _build_groups(lake: Lake, news: News, nodes: _Nodes, told: DataFrame) -> None:
+    members = news.crossed(lake.read(tables.BROKER_SESSIONS)).select(*GROUP).distinct()
+    earlier = (
+        news.crossed(lake.read(BROKER_GROUPS))
+        .join(members.withColumn("has_members", F.lit(True)), list(GROUP), "left")
+        .fillna(False, ["has_members"])
+    )
+    lives = broker_groups(told, nodes.facts, earlier=earlier)
+    lake.replace(BROKER_GROUPS, lives, where=news.where_intervals())
+
+
+def _build_versions(lake: Lake, news: News) -> None:
+    told = _of_types(news.events(lake.read(tables.EVENTS)), versions.TYPES)
+    earlier = news.crossed(lake.read(tables.ROUTE_VERSIONS))
+    routes = route_versions(told, news.changed(lake.read(BROKER_GROUPS)), earlier=earlier)
+    lake.replace(tables.ROUTE_VERSIONS, routes, where=news.where_intervals())
+
+
+def _session_stages(lake: Lake, news: News, nodes: _Nodes, told: DataFrame) -> Iterator[Stage]:
+    """The times in which sessions were suspect, and the sessions.
+
+    What a session counts can be added to and not be taken back: where records that have been
+    counted are new again, behind a hole that was filled, all of the node is counted anew.
+    """
+    events, sessions = lake.read(tables.EVENTS), lake.read(tables.BROKER_SESSIONS)
+    recount = news.all_of(_counted_already(sessions, news))
+    earlier = recount.crossed(sessions)
+    # Both tables need them, and several times; they are few.
+    members = member_stays(
+        told if recount is news else _told(recount.events(events)),
+        recount.changed(lake.read(BROKER_GROUPS)),
+        nodes.facts,
+        earlier=earlier,
+    ).persist()
+    try:
+        yield tables.SUSPECT_TIMES, partial(_build_suspects, lake, news, nodes, told, members)
+        counted = broker_sessions(
+            members,
+            _of_types(recount.events(events), HEARTBEATS),
+            lake.read(tables.SUSPECT_TIMES).where(F.col("node").isin(*news.since)),
+            nodes.last,
+            earlier=earlier,
+        )
+        where = recount.where_intervals()
+        yield (
+            tables.BROKER_SESSIONS,
+            lambda: lake.replace(tables.BROKER_SESSIONS, counted, where=where),
+        )
+    finally:
+        members.unpersist()
+
+
+def _counted_already(sessions: DataFrame, news: News) -> list[str]:
+    """Nodes of which sessions have counted records that are new."""
+    if news.whole:
+        return []
+    seen = sessions.select("node", F.col("seen_seq").alias("seq"))
+    return [row.node for row in news.records(seen).select("node").distinct().collect()]
+
+
+def _build_suspects(
+    lake: Lake, news: News, nodes: _Nodes, told: DataFrame, members: DataFrame
+) -> None:
+    def fresh(points: str) -> Column:
+        return F.filter(points, lambda point: point["seq"] >= news.first_seq())
+
+    doubts = suspect_times(
+        told,
+        _of_types(news.events(lake.read(tables.EVENTS)), HEARTBEATS),
+        news.changed(members),
+        nodes.facts.withColumns({name: fresh(name) for name in ("starts", "releases")}),
+        earlier=news.crossed(lake.read(tables.SUSPECT_TIMES)),
+    )
+    lake.replace(tables.SUSPECT_TIMES, doubts, where=news.where_intervals())
+
+
+def _build_samples(lake: Lake, news: News) -> None:
+    samples = clock_samples(news.days(lake.read(tables.EVENTS)))
+    lake.replace(CLOCK_SAMPLES, samples, where=news.where_days())
+
+
+def _build_skew(lake: Lake, news: News) -> None:
+    days = _local(news.days(lake.read(tables.EVENTS)).select("day", "node").distinct())
+    skew = clock_skew(days, lake.read(CLOCK_SAMPLES))
+    lake.replace(tables.CLOCK_SKEW, skew, where=news.where_days())
+
+
+def _of_types(events: DataFrame, types: tuple[str, ...]) -> DataFrame:
+    return events.where(F.col("type").isin(*types))
+
+
+def _local(rows: DataFrame) -> DataFrame:
+    """A few rows for each node, held by the driver: used again and again, and dear to make.
+
+    Through Arrow they become part of the plan. A list of rows takes a Python process to read, each
+    time it is used.
+    """
+    return rows.sparkSession.createDataFrame(rows.toArrow(), rows.schema)
+
+
+# -- of a few events, without tables
+
+
+@dataclass(frozen=True, slots=True)
+class Silver:
+    coverage: DataFrame
+    sessions: DataFrame
+    suspects: DataFrame
+    versions: DataFrame
+    skew: DataFrame
+
+
+def silver_of(events: DataFrame, gaps: DataFrame) -> Silver:
+    """What ``events`` tell when nothing is known before them, in frames that are ready to be read.
+
+    For events that fit a notebook: what the frames share is held until they are gone.
+    """
+    none = partial(small_frame, events.sparkSession, rows=())
+    ends = _local(record_ends(events))
+    marks = node_marks(events, ends=ends, around=events, known=none(schemas.NODE_MARKS))
+    turns = _local(node_turns(marks, gaps))
+    facts, last = _local(node_facts(turns)), ends.select("node", "last.*")
+    told, heartbeats = _told(events), _of_types(events, HEARTBEATS)
+    no_groups = none(schemas.BROKER_GROUPS)
+    lives = broker_groups(
+        told, facts, earlier=no_groups.withColumn("has_members", F.lit(False))
+    ).localCheckpoint()
+    no_sessions = none(schemas.BROKER_SESSIONS)
+    members = member_stays(told, lives, facts, earlier=no_sessions).localCheckpoint()
+    no_suspects = none(schemas.SUSPECT_TIMES)
+    doubts = suspect_times(told, heartbeats, members, facts, earlier=no_suspects).localCheckpoint()
+    no_versions = none(schemas.ROUTE_VERSIONS)
+    return Silver(
+        coverage=node_coverage(turns, last),
+        sessions=broker_sessions(members, heartbeats, doubts, last, earlier=no_sessions),
+        suspects=doubts,
+        versions=route_versions(events, lives, earlier=no_versions),
+        skew=clock_skew(events.select("day", "node").distinct(), clock_samples(events)),
+    )

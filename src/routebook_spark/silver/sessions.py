@@ -1,0 +1,111 @@
+"""Sessions: the stays of brokers in the tables of a node, with their heartbeats.
+
+Gaps between heartbeats are counted by their length rounded to 100 ms (``gap_counts``), so that the
+counts of a session that goes on can be added to. Percentiles are taken from these counts: the
+shortest gap, so rounded, that at least that part of all gaps do not exceed.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from routebook_spark import schemas
+from routebook_spark.silver.stays import MEMBER
+from routebook_spark.silver.suspects import UNCONFIRMED
+
+STEP_MS = 100
+_SESSION = ("node", "broker_id", "from_seq")  # one record begins one stay of an id
+
+
+def broker_sessions(
+    stays: DataFrame,
+    heartbeats: DataFrame,
+    suspects: DataFrame,
+    last: DataFrame,
+    *,
+    earlier: DataFrame,
+) -> DataFrame:
+    """``stays`` with their heartbeats: those counted ``earlier``, and new ones.
+
+    ``suspects`` are all there were in these stays; ``last`` is the last record of each node.
+    """
+    counted = _counts(stays, heartbeats, earlier)
+    doubted = _doubted(stays, suspects, last)
+    heard = F.coalesce("heartbeats", F.lit(0))
+    return (
+        stays.join(counted, list(_SESSION), "left")
+        .join(doubted, list(_SESSION), "left")
+        .join(F.broadcast(last.select("node", F.col("seq").alias("last_seq"))), "node")
+        .withColumns(
+            {
+                "heartbeats": heard.cast("long"),
+                "gap_p50_ms": _percentile(0.5),
+                "gap_p99_ms": _percentile(0.99),
+                "restarts": F.coalesce("restarts", F.lit(0)),
+                "unconfirmed_s": F.coalesce("unconfirmed_s", F.lit(0.0)),
+                "seen_seq": F.coalesce("to_seq", "last_seq"),
+            }
+        )
+        .select(*schemas.BROKER_SESSIONS.names)
+    )
+
+
+def _counts(stays: DataFrame, heartbeats: DataFrame, earlier: DataFrame) -> DataFrame:
+    spans = stays.select(*MEMBER, "from_seq", "to_seq")
+    new = (
+        heartbeats.select(*MEMBER, "seq", "data.gaps_ms")
+        .join(F.broadcast(spans), list(MEMBER))
+        .where("from_seq <= seq AND (to_seq IS NULL OR seq < to_seq)")
+        .select(*_SESSION, F.explode("gaps_ms").alias("each_ms"))
+        .groupBy(
+            *_SESSION,
+            F.expr(f"(each_ms + {STEP_MS // 2}) div {STEP_MS} * {STEP_MS}").alias("gap_ms"),
+        )
+        .agg(F.count("*").alias("count"), F.max("each_ms").alias("longest_ms"))
+    )
+    before = earlier.select(
+        *_SESSION, F.inline("gap_counts"), F.col("gap_max_ms").alias("longest_ms")
+    )
+    return (
+        new.unionByName(before)
+        .groupBy(*_SESSION, "gap_ms")
+        .agg(F.sum("count").alias("count"), F.max("longest_ms").alias("longest_ms"))
+        .groupBy(*_SESSION)
+        .agg(
+            F.sum("count").alias("heartbeats"),
+            F.max("longest_ms").alias("gap_max_ms"),
+            F.array_sort(F.collect_list(F.struct("gap_ms", "count"))).alias("gap_counts"),
+        )
+    )
+
+
+def _percentile(part: float) -> Column:
+    wanted = F.ceil(F.col("heartbeats") * part)
+
+    def add(seen: Column, each: Column) -> Column:
+        total = seen["total"] + each["count"]
+        found = F.when(seen["gap_ms"].isNull() & (total >= wanted), each["gap_ms"])
+        return F.struct(total.alias("total"), F.coalesce(seen["gap_ms"], found).alias("gap_ms"))
+
+    nothing = F.struct(
+        F.lit(0).cast("long").alias("total"), F.lit(None).cast("long").alias("gap_ms")
+    )
+    return F.aggregate("gap_counts", nothing, add)["gap_ms"]
+
+
+def _doubted(stays: DataFrame, suspects: DataFrame, last: DataFrame) -> DataFrame:
+    """Restarts of the node that were survived, and how long it took to be heard of again."""
+    doubts = suspects.where(F.col("kind") == UNCONFIRMED).select(
+        *MEMBER, F.col("from_seq").alias("seq"), "from_at", "to_at"
+    )
+    until_at = F.coalesce("to_at", "last_at")
+    lasted_s = (F.unix_millis(until_at) - F.unix_millis("from_at")) / 1000
+    return (
+        doubts.join(F.broadcast(stays.select(*MEMBER, "from_seq", "to_seq")), list(MEMBER))
+        .where("from_seq <= seq AND (to_seq IS NULL OR seq < to_seq)")
+        .join(F.broadcast(last.select("node", F.col("at").alias("last_at"))), "node")
+        .groupBy(*_SESSION)
+        .agg(
+            F.count("*").alias("restarts"),
+            F.sum(F.greatest(lasted_s, F.lit(0.0))).alias("unconfirmed_s"),
+        )
+    )
