@@ -1,0 +1,44 @@
+"""Times of many nodes on one clock: that of the node the others are compared with.
+
+They are numbers of milliseconds since 1970, which are cheaper to cut and compare than timestamps.
+"""
+
+from datetime import UTC, date, datetime
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+def on_common_clock(rows: DataFrame, skew: DataFrame, *instants: str) -> DataFrame:
+    """``rows`` of nodes, with each of ``instants`` (``began_at``) in ms as well (``began_ms``).
+
+    The offset is that of the day by the node's own clock; there is one for each day on which it
+    wrote something. Without one the clock is taken to be right.
+    """
+    offsets = skew.select("node", F.col("day").alias("_day"), F.col("offset_ms").alias("_off_ms"))
+    timed = rows
+    for name in instants:
+        # Looked up by equality: finding the day in a list of days costs many times as much.
+        known = timed.withColumn("_day", F.to_date(name)).join(
+            F.broadcast(offsets), ["node", "_day"], "left"
+        )
+        corrected = F.unix_millis(name) - F.coalesce("_off_ms", F.lit(0))
+        timed = known.withColumn(f"{name.removesuffix('_at')}_ms", corrected)
+        timed = timed.drop("_day", "_off_ms")
+    return timed
+
+
+def floor_ms(ms: Column | str, step_ms: int) -> Column:
+    """The beginning of the hour, or day, of ``ms``."""
+    whole = F.col(ms) if isinstance(ms, str) else ms
+    return whole - F.pmod(whole, F.lit(step_ms))
+
+
+def start_ms(day: date | None) -> int:
+    """The midnight before ``day``; of no day, that before all."""
+    if day is None:
+        return 0
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1000

@@ -1,0 +1,143 @@
+"""The jobs, in their order: what was ingested becomes tables.
+
+    build(lake)
+
+Spark can be given this file as well, with the arguments of ``routebook spark``:
+
+    spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 jobs.py build --tables DIR
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from routebook_spark import tables
+from routebook_spark.gold.availability import broker_availability
+from routebook_spark.gold.balance import topic_balance
+from routebook_spark.gold.convergence import convergence
+from routebook_spark.gold.demand import topic_demand
+from routebook_spark.gold.divergence import divergence
+from routebook_spark.gold.exposure import stale_exposure
+from routebook_spark.gold.flaps import flaps
+from routebook_spark.gold.forecast import capacity_forecast
+from routebook_spark.gold.heartbeats import heartbeat_health
+from routebook_spark.gold.pairs import first_touched
+from routebook_spark.silver.build import silver_stages
+from routebook_spark.silver.news import News, all_news, news_since
+from routebook_spark.tables import Lake, Table
+
+_BUILD = "build"
+_AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """``rows`` is how many the table has now."""
+
+    table: str
+    rows: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """``from_day`` is the first day that was made anew; None: all days. No stages: no news."""
+
+    from_day: date | None
+    nodes: tuple[str, ...]
+    stages: tuple[Stage, ...]
+
+
+def build(
+    lake: Lake, *, full: bool = False, told: Callable[[str], None] = lambda name: None
+) -> Built:
+    """Bring every table up to what was ingested; ``told`` hears which one is being made.
+
+    Stopped half-way it is simply done again: what it has come to is noted last.
+    """
+    segments = lake.read(tables.SEGMENTS)
+    batch = segments.where("status = 'taken'").agg(F.max("batch")).collect()[0][0] or 0
+    done = _done(lake)
+    news = all_news(segments) if full or not done else news_since(segments, done)
+    if news is None or not news.since:
+        return Built(None, (), ())
+
+    def made(stage: tuple[Table, Callable[[], None]]) -> Stage:
+        table, make = stage
+        told(table.name)
+        began = time.perf_counter()
+        make()
+        rows = lake.read(table).count()  # Delta Lake knows without reading them
+        return Stage(table.name, rows, time.perf_counter() - began)
+
+    silver = [made(stage) for stage in silver_stages(lake, news)]
+    # Gold reads silver when silver is there: a frame of a table is of the moment it was made. Its
+    # tables do not know of each other: while one is planned, another one is computed.
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        gold = list(pool.map(made, gold_stages(lake, news)))
+    _note(lake, batch)
+    return Built(news.from_day, tuple(sorted(news.since)), (*silver, *gold))
+
+
+def gold_stages(lake: Lake, news: News) -> Iterator[tuple[Table, Callable[[], None]]]:
+    """The tables of gold, and how each is brought up to date once those of silver are."""
+    events, versions = lake.read(tables.EVENTS), lake.read(tables.ROUTE_VERSIONS)
+    sessions, suspects = lake.read(tables.BROKER_SESSIONS), lake.read(tables.SUSPECT_TIMES)
+    coverage, skew = lake.read(tables.NODE_COVERAGE), lake.read(tables.CLOCK_SKEW)
+    day = None if news.from_day is None else first_touched(skew, news.from_day)
+    rows: dict[Table, Callable[[DataFrame], DataFrame]] = {
+        tables.BROKER_AVAILABILITY: lambda _: broker_availability(
+            sessions, suspects, coverage, skew, from_day=day
+        ),
+        tables.FLAPS: lambda _: flaps(sessions, coverage, skew, from_day=day),
+        tables.HEARTBEAT_HEALTH: lambda _: heartbeat_health(events, sessions, from_day=day),
+        tables.DIVERGENCE: lambda earlier: divergence(
+            versions, sessions, coverage, skew, from_day=day, earlier=earlier
+        ),
+        tables.CONVERGENCE: lambda _: convergence(sessions, events, coverage, skew, from_day=day),
+        tables.STALE_EXPOSURE: lambda _: stale_exposure(
+            sessions, suspects, events, versions, skew, from_day=day
+        ),
+        tables.TOPIC_BALANCE: lambda _: topic_balance(versions, coverage, from_day=day),
+        tables.TOPIC_DEMAND: lambda earlier: topic_demand(
+            events, versions, coverage, earlier, from_day=day
+        ),
+        tables.CAPACITY_FORECAST: lambda earlier: capacity_forecast(
+            versions, coverage, earlier, from_day=day
+        ),
+    }
+    for table, made in rows.items():
+        (by,) = table.partitioned_by
+        where = None if day is None else f"{by} >= '{day}'"
+        yield table, partial(_replace, lake, table, made, where)
+
+
+def _replace(
+    lake: Lake, table: Table, made: Callable[[DataFrame], DataFrame], where: str | None
+) -> None:
+    lake.replace(table, made(lake.read(table)), where=where)
+
+
+def _done(lake: Lake) -> int:
+    """The last batch of segments that is in all tables; 0 for none."""
+    noted = lake.read(tables.PROGRESS).where(F.col("stage") == _BUILD)
+    return noted.agg(F.max("batch")).collect()[0][0] or 0
+
+
+def _note(lake: Lake, batch: int) -> None:
+    row = lake.spark.createDataFrame([(_BUILD, batch)], "stage string, batch bigint")
+    lake.replace(
+        tables.PROGRESS, row.withColumn("at", F.current_timestamp()), where=f"stage = '{_BUILD}'"
+    )
+
+
+if __name__ == "__main__":
+    from routebook_spark.commands.main import spark
+
+    spark(prog_name="routebook spark")
