@@ -1,0 +1,1 @@
+"""What questions about the past are answered with."""

@@ -1,0 +1,291 @@
+"""Timelines: what happened to one broker, or to one topic, a sentence a row.
+
+What happened to the node is told where it concerned the broker or topic, that is while the node
+knew it. Nodes are told together, by one clock; each of them in the order of its records.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from routebook_spark.answers.phrases import joined, listed, queues, time_of_day
+from routebook_spark.answers.sentences import left, sentence, topic_change
+from routebook_spark.gold.clocks import on_common_clock
+from routebook_spark.silver.intervals import holds
+
+SILENCE = "Silence"
+"""``type`` of a line about the time before it, of which there is no record."""
+
+_LINE = ("node", "seq", "node_at", "type", "cluster", "broker", "sentence")
+_GROUP = ("node", "cluster", "broker")
+_MEMBER = (*_GROUP, "addr")
+_NODE_TYPES = ("NodeStarted", "NodeStopped")
+_STARTS = ("NodeStarted", "JournalRecovered")
+
+
+def ordered(lines: DataFrame, skew: DataFrame) -> DataFrame:
+    """``lines`` in order, with ``at``: their time by the clock all nodes are compared with.
+
+    Where the clock of a node was set back that goes back too; the order does not.
+    """
+    so_far = Window.partitionBy("node").orderBy("seq", "node_at")
+    silence_first = F.col("type") != SILENCE
+    return (
+        on_common_clock(lines, skew, "node_at")
+        .withColumn("place", F.max("node_ms").over(so_far))
+        .orderBy("place", "node", "seq", silence_first)
+        .select(F.timestamp_millis("node_ms").alias("at"), *_LINE)
+    )
+
+
+# -- brokers
+
+
+def of_broker(
+    name: str, *, sessions: DataFrame, events: DataFrame, coverage: DataFrame
+) -> DataFrame:
+    """What happened to the brokers called ``name``."""
+    stays = sessions.where(F.col("broker") == name).select("node", "from_seq", "to_seq")
+    about_it = F.col("broker") == name
+    held = F.exists("data.suspects", lambda suspect: suspect["broker"] == name)
+    rows = events.where(
+        about_it
+        | ((F.col("type") == "GuardEngaged") & held)
+        | ((F.col("type") == "RequestRefused") & _mentions(F.col("data.subject"), name))
+        | F.col("type").isin(*_STARTS)
+    )
+    told = (
+        _with_context(rows)
+        .where(about_it | ~F.col("type").isin(*_STARTS))
+        .where(~_part_of_first_registration())
+    )
+    return _lines(told).unionByName(_lines_of_nodes(stays, events, coverage))
+
+
+def _with_context(rows: DataFrame) -> DataFrame:
+    """What sentences need to know of the rows around; the starts of nodes count its runs."""
+    by_node = Window.partitionBy("node").orderBy("seq")
+    by_group = Window.partitionBy(*_GROUP).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    by_member = Window.partitionBy(*_MEMBER).orderBy("seq")
+    before = by_member.rowsBetween(Window.unboundedPreceding, -1)
+    after = by_member.rowsBetween(1, Window.unboundedFollowing)
+    kind = F.col("type")
+    step = F.when(
+        kind.isin("BrokerRegistered", "RegistrationCompleted", "BrokerLeft"),
+        F.struct("type", "run", "wall_ms", "mono_ms", F.col("data.topic_count").alias("topics")),
+    )
+    said_timeout = F.when(kind == "BrokerRegistered", F.col("data.heartbeat_timeout_ms")).when(
+        kind == "BrokerUpdated",
+        F.get_json_object("data.after", "$.heartbeat_timeout_ms").cast("long"),
+    )
+    phase = F.when(kind == "BrokerRegistered", F.size("data.addrs_before") == 0).when(
+        kind.isin("RegistrationCompleted", "BrokerLeft"), F.lit(False)
+    )
+    runs = rows.withColumn("run", F.sum(kind.isin(*_STARTS).cast("int")).over(by_node))
+    around = runs.withColumns(
+        {
+            "previous": F.last(step, ignorenulls=True).over(before),
+            "following": F.first(step, ignorenulls=True).over(after),
+            "timeout_ms": F.last(said_timeout, ignorenulls=True).over(by_member),
+            "arriving": F.last(phase, ignorenulls=True).over(by_group),
+        }
+    )
+    previous, following = F.col("previous"), F.col("following")
+    return around.withColumns(
+        {
+            "away_ms": F.when(previous["type"] == "BrokerLeft", _elapsed_ms(previous)),
+            "registered_topics": F.when(
+                following["type"] == "RegistrationCompleted", following["topics"]
+            ),
+        }
+    )
+
+
+def _elapsed_ms(earlier: Column) -> Column:
+    """By the clock nobody sets, as long as the node ran."""
+    by_mono = F.col("mono_ms") - earlier["mono_ms"]
+    by_wall = F.col("wall_ms") - earlier["wall_ms"]
+    return F.greatest(F.when(F.col("run") == earlier["run"], by_mono).otherwise(by_wall), F.lit(0))
+
+
+def _part_of_first_registration() -> Column:
+    """The registration says how many topics there are."""
+    return (F.col("type") == "TopicsChanged") & F.coalesce(F.col("arriving"), F.lit(False))
+
+
+def _mentions(subject: Column, name: str) -> Column:
+    return F.exists(
+        F.split(subject, "[ /]"),
+        lambda word: (word == name) | (F.regexp_extract(word, "^(.*):[^:]*$", 1) == name),
+    )
+
+
+# -- topics
+
+
+def of_topic(
+    topic: str, *, versions: DataFrame, events: DataFrame, coverage: DataFrame
+) -> DataFrame:
+    """What happened to ``topic``."""
+    own = versions.where(F.col("topic") == topic).withColumn(
+        "shape", F.array("read_queues", "write_queues", "perm", "flags")
+    )
+    turns = _turns(own)
+    found = events.select(
+        "day",
+        "node",
+        "seq",
+        "type",
+        F.col("broker").alias("event_broker"),
+        F.col("cause").alias("event_cause"),
+        "peer",
+        "broker_id",
+        "addr",
+        "data",
+    )
+    told = (
+        turns.join(found, ["day", "node", "seq"], "left")
+        .join(_holders(turns, own), ["node", "seq"], "left")
+        .withColumn("cause", F.coalesce("event_cause", "cause"))
+        .withColumn("timeout_ms", F.lit(None).cast("long"))
+        .withColumn("sentence", _topic_sentence(topic))
+        .withColumn("type", F.coalesce("type", F.lit("")))
+        .select(*_LINE)
+    )
+    spans = own.select("node", "from_seq", "to_seq")
+    return told.unionByName(_lines_of_nodes(spans, events, coverage))
+
+
+def _turns(own: DataFrame) -> DataFrame:
+    """Where the queues on a broker came, changed or went: ``before`` and ``after``."""
+    by_group = Window.partitionBy(*_GROUP).orderBy("from_seq")
+    spans = own.withColumns(
+        {
+            "previous": F.lag(F.struct("to_seq", "valid_to", "shape")).over(by_group),
+            "next_seq": F.lead("from_seq").over(by_group),
+        }
+    )
+    previous, nothing = F.col("previous"), F.lit(None)
+    goes_on = previous["to_seq"] == F.col("from_seq")
+    away_ms = F.unix_millis("valid_from") - F.unix_millis(previous["valid_to"])
+    begins = spans.select(
+        *_GROUP,
+        F.col("from_seq").alias("seq"),
+        F.col("valid_from").alias("node_at"),
+        F.when(goes_on, previous["shape"]).alias("before"),
+        F.col("shape").alias("after"),
+        F.when(~goes_on, away_ms).alias("away_ms"),
+        "cause",
+    )
+    ends = spans.where("to_seq IS NOT NULL AND (next_seq IS NULL OR next_seq != to_seq)").select(
+        *_GROUP,
+        F.col("to_seq").alias("seq"),
+        F.col("valid_to").alias("node_at"),
+        F.col("shape").alias("before"),
+        nothing.cast("array<int>").alias("after"),
+        nothing.cast("long").alias("away_ms"),
+        F.col("end_cause").alias("cause"),
+    )
+    return begins.unionByName(ends).withColumn("day", F.to_date("node_at"))
+
+
+def _holders(turns: DataFrame, own: DataFrame) -> DataFrame:
+    """``node, seq, holders``: the brokers that have the topic after each turn."""
+    places = turns.select("node", "seq").distinct()
+    return (
+        own.select("node", F.col("broker").alias("holder"), "from_seq", "to_seq")
+        .join(F.broadcast(places), "node")
+        .where(holds(F.col("seq")))
+        .groupBy("node", "seq")
+        .agg(F.sort_array(F.collect_set("holder")).alias("holders"))
+    )
+
+
+def _topic_sentence(topic: str) -> Column:
+    name, broker = F.lit(topic), F.col("broker")
+    before, after, kind = F.col("before"), F.col("after"), F.col("type")
+    about_it = F.col("event_broker") == broker
+    rest = F.coalesce(
+        F.when(F.size("holders") > 0, joined(name, " is still on ", listed(F.col("holders")))),
+        joined(name, " is on no other broker, so there is no route"),
+    )
+    restated = F.format_string(
+        "%s on %s as it stood after records were lost: %s.", name, broker, queues(after)
+    )
+    changed = topic_change(before, after, F.array(name), away_ms=F.col("away_ms"))
+    unseen = F.create_map(*(F.lit(text) for pair in _UNSEEN.items() for text in pair))
+    why = F.coalesce(unseen[F.col("cause")], F.col("cause"), F.lit("nobody knows why"))
+    gone = F.format_string("%s is no longer on %s: %s.", name, broker, why)
+    return (
+        F.when(about_it & (kind == "BrokerLeft") & after.isNull(), left(rest))
+        .when(about_it & (kind == "GroupRestated") & after.isNotNull(), restated)
+        .when((about_it & (kind == "TopicsChanged")) | after.isNotNull(), changed)
+        .otherwise(gone)
+    )
+
+
+_UNSEEN = {
+    "node_restarted": "the node started without it",
+    "lost_track": "it was not among what was restated after records were lost",
+}
+
+
+# -- nodes
+
+
+def _lines_of_nodes(known: DataFrame, events: DataFrame, coverage: DataFrame) -> DataFrame:
+    """What happened to nodes while they knew something: ``known`` has ``from_seq, to_seq``."""
+    happened = events.where(F.col("type").isin(*_NODE_TYPES)).withColumns(
+        {name: F.lit(None).cast("long") for name in ("away_ms", "registered_topics", "timeout_ms")}
+    )
+    during = _while_known(_lines(happened), known, F.col("seq"))
+    return during.unionByName(_silences(known, coverage))
+
+
+def _silences(known: DataFrame, coverage: DataFrame) -> DataFrame:
+    by_node = Window.partitionBy("node").orderBy("from_seq")
+    ended = coverage.withColumn(
+        "previous", F.lag(F.struct("to_seq", "to_at", "ends")).over(by_node)
+    ).where("previous IS NOT NULL")
+    phrases = F.create_map(*(F.lit(text) for pair in _SILENT.items() for text in pair))
+    times = (time_of_day(F.col("previous.to_at")), time_of_day(F.col("from_at")))
+    told = F.format_string(
+        "no record between %s and %s: %s.", *times, phrases[F.col("previous.ends")]
+    )
+    lines = ended.select(
+        "node",
+        F.col("from_seq").alias("seq"),
+        F.col("from_at").alias("node_at"),
+        F.lit(SILENCE).alias("type"),
+        F.lit(None).cast("string").alias("cluster"),
+        F.lit(None).cast("string").alias("broker"),
+        told.alias("sentence"),
+        F.col("previous.to_seq").alias("until_seq"),
+    )
+    return _while_known(lines, known, F.col("until_seq")).select(*_LINE)
+
+
+_SILENT = {
+    "stopped": "the node was down",
+    "killed": "the node was down, and had not been stopped in order",
+    "records_lost": "records were lost",
+    "records_missing": "records are missing",
+}
+
+
+def _while_known(lines: DataFrame, known: DataFrame, seq: Column) -> DataFrame:
+    spans = known.withColumnRenamed("node", "known_on")
+    during = (
+        (F.col("node") == F.col("known_on"))
+        & (F.col("from_seq") <= seq)
+        & (F.col("to_seq").isNull() | (F.col("to_seq") >= seq))
+    )
+    return lines.join(F.broadcast(spans), during, "left_semi")
+
+
+def _lines(rows: DataFrame) -> DataFrame:
+    return (
+        rows.withColumn("sentence", sentence())
+        .where("sentence IS NOT NULL")
+        .withColumnRenamed("at", "node_at")
+        .select(*_LINE)
+    )

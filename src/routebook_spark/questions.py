@@ -1,0 +1,221 @@
+"""Questions about the past of all nodes, answered as DataFrames.
+
+    book = Routebook(Lake(spark, "/data/tables"))
+    book.route("orders", "2026-11-15T03:12:04Z").show()
+    book.diff("2026-11-15T03:00Z", "2026-11-15T04:00Z", topic="orders").show()
+    book.explain_broker("broker-a").show(truncate=False)
+
+A time is a datetime or an ISO 8601 text, in UTC unless it says otherwise, by the clock of each
+node. Columns are explained in docs/pipeline/questions.md.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from routebook_spark import tables
+from routebook_spark.answers import timeline
+from routebook_spark.answers.asof import earliest_day, moments
+from routebook_spark.answers.differences import by_broker, differences, topics_come_and_gone
+from routebook_spark.answers.routesat import ROUTE, routes_at
+from routebook_spark.errors import PipelineError
+from routebook_spark.tables import Lake, Table
+
+Time = datetime | str
+
+
+class NoSuchTable(PipelineError):
+    """A name that no table has."""
+
+    def __init__(self, name: str) -> None:
+        known = ", ".join(table.name for table in tables.ALL)
+        super().__init__(f"there is no table {name}; there are {known}")
+
+
+class BadTime(PipelineError):
+    """A text that is no time."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text!r} is no time; write 2026-11-15T03:12:04Z, or give a datetime")
+
+
+@dataclass(frozen=True, slots=True)
+class Routebook:
+    """The past of all nodes whose journals were ingested."""
+
+    lake: Lake
+
+    def table(self, name: str) -> DataFrame:
+        """One of the tables of the pipeline; without rows when it was never built."""
+        for table in tables.ALL:
+            if table.name == name:
+                return self.lake.read(table)
+        raise NoSuchTable(name)
+
+    # -- routes
+
+    def route(self, topic: str, at: Time, *, node: str | None = None) -> DataFrame:
+        """Who served ``topic`` at a time: a row for each node and broker of its route.
+
+        A node without a route is one row without a broker; ``told`` says why.
+        """
+        asked = self.lake.spark.createDataFrame([(topic, _time(at))], "topic STRING, at TIMESTAMP")
+        return self.routes_at(asked, node=node)
+
+    def routes_at(self, asked: DataFrame, *, node: str | None = None) -> DataFrame:
+        """As ``route``, for each row of ``asked``, which has ``topic`` and ``at``."""
+        pairs = asked.select("topic", "at").distinct()
+        points = pairs.join(self._moments(pairs, node), "at")
+        since = earliest_day(pairs)
+        served = routes_at(
+            points.where("told IS NULL"),
+            versions=self._lasting(tables.ROUTE_VERSIONS, since),
+            sessions=self._lasting(tables.BROKER_SESSIONS, since),
+            suspects=self._lasting(tables.SUSPECT_TIMES, since),
+        )
+        told = (
+            F.when(F.col("told").isNotNull(), F.col("told"))
+            .when(F.col("broker").isNotNull(), "route")
+            .otherwise(F.when(F.col("partial"), "unknown").otherwise("none"))
+        )
+        keys = ["topic", "at", "node"]
+        return (
+            points.join(served, keys, "left")
+            .withColumn("told", told)
+            .withColumn("known", F.col("told").isin("route", "none"))
+            .select(*keys, "known", "told", "partial", "seq", "as_of", *ROUTE)
+        )
+
+    # -- differences
+
+    def diff(
+        self, from_: Time, to: Time, *, node: str | None = None, topic: str | None = None
+    ) -> DataFrame:
+        """What was different at ``to`` from what it was at ``from_``, not all that happened.
+
+        A row for each topic of a broker and each of its members; a node that did not know at one
+        of the moments is one row, not ``known``.
+        """
+        return self.differences(from_, to, node=node, topic=topic).rows
+
+    def differences(
+        self, from_: Time, to: Time, *, node: str | None = None, topic: str | None = None
+    ) -> "Differences":
+        """As ``diff``, with sums for a broker and for all."""
+        begin, end = _time(from_), _time(to)
+        ats = self.lake.spark.createDataFrame([(begin,), (end,)], "at TIMESTAMP")
+        found = _period(self._moments(ats, node), begin, end)
+        # A row for each node, joined with again and again: looked up once.
+        period = self.lake.spark.createDataFrame(found.collect(), found.schema)
+        since = min(begin, end).date()
+        return Differences(
+            period,
+            versions=self._lasting(tables.ROUTE_VERSIONS, since),
+            sessions=self._lasting(tables.BROKER_SESSIONS, since),
+            topic=topic,
+        )
+
+    # -- stories
+
+    def explain_topic(
+        self, topic: str, *, begin: Time | None = None, end: Time | None = None
+    ) -> DataFrame:
+        """What happened to ``topic``, a sentence a row, in order of time."""
+        lines = timeline.of_topic(
+            topic,
+            versions=self.lake.read(tables.ROUTE_VERSIONS),
+            events=self.lake.read(tables.EVENTS),
+            coverage=self.lake.read(tables.NODE_COVERAGE),
+        )
+        return self._story(lines, begin, end)
+
+    def explain_broker(
+        self, name: str, *, begin: Time | None = None, end: Time | None = None
+    ) -> DataFrame:
+        """What happened to the brokers called ``name``, a sentence a row, in order of time."""
+        lines = timeline.of_broker(
+            name,
+            sessions=self.lake.read(tables.BROKER_SESSIONS),
+            events=self.lake.read(tables.EVENTS),
+            coverage=self.lake.read(tables.NODE_COVERAGE),
+        )
+        return self._story(lines, begin, end)
+
+    def _story(self, lines: DataFrame, begin: Time | None, end: Time | None) -> DataFrame:
+        told = timeline.ordered(lines, self.lake.read(tables.CLOCK_SKEW))
+        if begin is not None:
+            told = told.where(F.col("at") >= _time(begin))
+        if end is not None:
+            told = told.where(F.col("at") <= _time(end))
+        return told
+
+    # -- tables
+
+    def _moments(self, ats: DataFrame, node: str | None) -> DataFrame:
+        segments = self.lake.read(tables.SEGMENTS)
+        if node is not None:
+            segments = segments.where(F.col("node") == node)
+        return moments(
+            ats,
+            segments=segments,
+            events=self.lake.read(tables.EVENTS),
+            coverage=self.lake.read(tables.NODE_COVERAGE),
+        )
+
+    def _lasting(self, table: Table, since: date | None) -> DataFrame:
+        """What had not ended before ``since``; older partitions are not read."""
+        rows = self.lake.read(table)
+        return rows if since is None else rows.where(F.col("until_day") >= F.lit(since))
+
+
+class Differences:
+    """Between two moments; ``period`` has a row for each node."""
+
+    def __init__(
+        self,
+        period: DataFrame,
+        *,
+        versions: DataFrame,
+        sessions: DataFrame,
+        topic: str | None,
+    ) -> None:
+        self.period = period
+        self._versions = versions
+        self._sessions = sessions
+        self.rows = differences(period, versions=versions, sessions=sessions, topic=topic)
+
+    def by_broker(self) -> DataFrame:
+        """One row for a broker, however many topics it has."""
+        return by_broker(self.rows, period=self.period, sessions=self._sessions)
+
+    def topics(self) -> DataFrame:
+        """How many topics came and went altogether, and a few of them."""
+        return topics_come_and_gone(self.rows, period=self.period, versions=self._versions)
+
+
+def _period(stood: DataFrame, begin: datetime, end: datetime) -> DataFrame:
+    """``node, before_seq, after_seq, told``: why a node did not know at one of them, or null."""
+
+    def at(moment: datetime, name: str) -> Column:
+        return F.max(F.when(F.col("at") == F.lit(moment), F.col(name)))
+
+    why = F.concat_ws(" at ", "told", F.date_format("at", "yyyy-MM-dd'T'HH:mm:ss'Z'"))
+    return stood.groupBy("node").agg(
+        at(begin, "seq").alias("before_seq"),
+        at(end, "seq").alias("after_seq"),
+        F.min(F.when(F.col("told").isNotNull(), why)).alias("told"),
+    )
+
+
+def _time(given: Time) -> datetime:
+    moment = _parsed(given) if isinstance(given, str) else given
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _parsed(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise BadTime(text) from None

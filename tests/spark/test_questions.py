@@ -1,0 +1,416 @@
+"""Questions at scale: the same answers as the tables of a node, replayed to the moment."""
+
+import json
+import runpy
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from routebook.events import BrokerLeft, BrokerRegistered, Event, HeartbeatGaps, TopicsChanged
+from routebook.history.sentences import Context
+from routebook.history.sentences import sentence as told_by_history
+from routebook.history.times import span as span_of_history
+from routebook.journal.folder import Span
+from routebook.journal.reader import read
+from routebook.journal.record import Record
+from routebook.journal.view import View
+from routebook_spark.answers.phrases import span
+from routebook_spark.answers.sentences import sentence
+from routebook_spark.commands.main import spark as command
+from routebook_spark.questions import BadTime, NoSuchTable, Routebook
+from routebook_spark.tables import Lake
+from support.asofreference import Asked, Known, known_at, sampled
+from support.brokers import Broker
+from support.journals import NODE, every_event, record
+from support.nodes import NodeProcess
+from support.raw import SUCCESS
+from support.sparkhistories import events_frame, histories, lost_spans, without, write_journals
+from support.sparklakes import build_lake
+from support.stories import Story
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "journal" / "v1" / "journal"
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.py"
+SAMPLES = 300
+NIGHT, OTHER_NIGHT = "a-1", "a-2"
+TOPICS = [f"t{number:03}" for number in range(118)] + ["orders", "payments"]
+
+
+def night(node: str, *, flaky: bool, clock_ahead_ms: int = 0) -> list[Record]:
+    """One node loses a broker for half a minute, the other does not."""
+    story = Story(node=node, clock_ahead_ms=clock_ahead_ms).at("03:00:00").start()
+    for number in range(4):
+        story.at(f"03:01:0{number}").register("night-c", topics=["steady", "night-c"])
+    story.at("03:12:04").register("night-a", topics=TOPICS, version=1)
+    story.at("03:12:05").register("night-b", version=1)
+    story.at("03:20:00").heartbeats("night-a", gaps_s=(30, 95))
+    story.at("03:25:00").set_writable("night-b", writable=False, peer="10.0.0.9:51234")
+    if flaky:
+        story.at("03:40:11").lose("night-a")
+        story.at("03:40:41").register("night-a", topics=TOPICS, version=1)
+    story.at("03:50:00").stop()
+    story.at("03:51:00").start(recovering=True)
+    story.at("03:51:04").confirm("night-a")
+    return story.at("03:55:00").heartbeats("night-b", host=2).records
+
+
+class World(NamedTuple):
+    """Records of several nodes, and what the tables made of them answer."""
+
+    records: Mapping[str, Sequence[Record]]
+    book: Routebook
+
+
+@pytest.fixture(scope="module")
+def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Three nodes of a made-up day, one of which lacks segments, two of a night, a recorded one."""
+    folder = tmp_path_factory.mktemp("world")
+    records: dict[str, Sequence[Record]] = {
+        **histories(11, hours=24),
+        NIGHT: night(NIGHT, flaky=True),
+        OTHER_NIGHT: night(OTHER_NIGHT, flaky=False, clock_ahead_ms=2000),
+    }
+    journals = write_journals(folder / "journals", records)
+    shutil.copytree(GOLDEN, journals / "golden")
+    lost = lost_spans(records["ns-3"], seed=5, share=0.3)
+    for first, last in lost:
+        (journals / "ns-3" / Span(first, last).manifest).unlink()
+    records["ns-3"] = without(records["ns-3"], lost)
+    records[NODE] = [each for each in read(GOLDEN) if each.seq <= LAST_SEALED]
+    return World(records, Routebook(build_lake(Lake(spark, str(folder / "tables")), journals)))
+
+
+LAST_SEALED = 23
+
+
+# -- truth
+
+
+def time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def asked_frame(spark: SparkSession, asked: Sequence[Asked]) -> DataFrame:
+    rows = [(topic, time(at_ms)) for topic, at_ms in asked]
+    return spark.createDataFrame(rows, "topic STRING, at TIMESTAMP")
+
+
+def answered(rows: Sequence[Row]) -> dict[tuple[str, str, int], Known]:
+    """By node, topic and time."""
+
+    def key(row: Row) -> tuple[Any, ...]:
+        return row.node, row.topic, round(row.at.timestamp() * 1000)
+
+    found = {}
+    for place, same in groupby(sorted(rows, key=key), key=key):
+        parts = list(same)
+        route = sorted((_part(row) for row in parts if row.broker is not None), key=lambda p: p[:2])
+        assert all(row.known == (row.told in ("route", "none")) for row in parts)
+        found[place] = Known(parts[0].told, parts[0].seq, tuple(route))
+    return found
+
+
+def _part(row: Row) -> tuple[Any, ...]:
+    queues = (row.read_queues, row.write_queues, row.perm, row.flags)
+    registered = queues if row.registered is None else tuple(row.registered)
+    addrs = dict(sorted(row.addrs.items()))
+    return row.cluster, row.broker, queues, registered, addrs, list(row.unconfirmed)
+
+
+def topics_of(by_node: Mapping[str, Sequence[Record]]) -> list[str]:
+    names = {
+        change.topic
+        for records in by_node.values()
+        for each in records
+        if isinstance(each.event, TopicsChanged)
+        for change in each.event.changes
+        if not change.topic.startswith("t0")
+    }
+    return [*sorted(names), "no-such-topic"]
+
+
+def test_routes_at_sampled_times_are_those_of_the_replayed_tables(
+    spark: SparkSession, world: World
+) -> None:
+    asked = sampled(world.records, topics_of(world.records), count=SAMPLES, seed=5)
+    found = answered(world.book.routes_at(asked_frame(spark, asked)).collect())
+    expected = {
+        (node, *pair): known
+        for node, records in world.records.items()
+        for pair, known in known_at(records, asked).items()
+    }
+    assert len(expected) == len(world.records) * SAMPLES
+    assert {
+        place: found.get(place) for place in expected if found.get(place) != expected[place]
+    } == {}
+    assert {known.told for known in expected.values()} == {"route", "none", "down", "unknown"}
+
+
+def test_differences_are_those_of_the_replayed_tables(world: World) -> None:
+    records = world.records["ns-1"]
+    begin, end = records[len(records) // 3], records[2 * len(records) // 3]
+    rows = world.book.diff(time(begin.wall_ms), time(end.wall_ms), node="ns-1").collect()
+    before, after = (_state(records, each.wall_ms) for each in (begin, end))
+    expected = {
+        (*key, before.get(key), after.get(key))
+        for key in before.keys() | after.keys()
+        if before.get(key) != after.get(key)
+    }
+    assert len(expected) > 5
+    assert {_difference(row) for row in rows} == expected
+    assert {(row.node, row.known) for row in rows} == {("ns-1", True)}
+
+
+State = dict[tuple[str, str, str | int], Any]
+
+
+def _state(records: Sequence[Record], at_ms: int) -> State:
+    """Shapes by topic, addresses by broker id."""
+    view = View()
+    last = max(place for place, each in enumerate(records) if each.wall_ms <= at_ms)
+    for each in records[: last + 1]:
+        view.apply(each)
+    state: State = {}
+    for group in view.groups.listed():
+        name = (group.cluster, group.broker)
+        state |= {(*name, topic): shape for topic, shape in group.queues.items()}
+        state |= {(*name, broker_id): addr for broker_id, addr in group.addrs.items()}
+    return state
+
+
+def _difference(row: Row) -> tuple[Any, ...]:
+    if row.topic is None:
+        return row.cluster, row.broker, row.broker_id, row.before_addr, row.after_addr
+    shapes = (row.before_queues, row.after_queues)
+    before, after = (None if shape is None else tuple(shape) for shape in shapes)
+    return row.cluster, row.broker, row.topic, before, after
+
+
+# -- words
+
+
+def test_sentences_are_those_of_history(spark: SparkSession) -> None:
+    story = night(NIGHT, flaky=True)
+    records = [
+        *(record(number, event) for number, event in enumerate(every_event(), 1)),
+        *(each for each in story),
+    ]
+    known: dict[str, Column] = {
+        "away_ms": F.when(F.col("node") == NIGHT, 30_000),
+        "registered_topics": F.lit(3),
+        "timeout_ms": F.lit(120_000),
+    }
+    rows = events_frame(spark, records).withColumns(known)
+    told = rows.select("node", "seq", sentence().alias("sentence")).collect()
+    expected = {
+        (each.node, each.seq): _parts(told_by_history(each.event, _context(each)))
+        for each in records
+        if type(each.event).__name__ not in NOT_TOLD and not _is_regular(each.event)
+    }
+    found = {(row.node, row.seq): _parts(row.sentence) for row in told if row.sentence}
+    assert found == expected
+
+
+NOT_TOLD = (
+    "RegistrationCompleted",
+    "RouteQueries",
+    "KvChanged",
+    "ConfigChanged",
+    "StateRestated",
+    "GuardReleased",
+)
+
+
+def _parts(sentences: str) -> list[str]:
+    """Several ways in which topics changed may be told in another order."""
+    return sorted(sentences.rstrip(".").split(". "))
+
+
+def _is_regular(event: Event) -> bool:
+    return isinstance(event, HeartbeatGaps) and max(event.gaps_ms) < 90_000
+
+
+def _context(each: Record) -> Context:
+    event = each.event
+    away_ms = 30_000 if each.node == NIGHT else None
+    if isinstance(event, BrokerRegistered):
+        return Context(away_ms=away_ms, topics=3)
+    if isinstance(event, BrokerLeft | HeartbeatGaps):
+        return Context(timeout_ms=120_000)
+    return Context()
+
+
+def test_spans_of_time_are_those_of_history(spark: SparkSession) -> None:
+    spans = [0, 1, 850, 999, 1000, 4200, 4250, 9999, 10_000, 59_999, 60_000, 250_000, 3_599_999]
+    spans += [3_600_000, 7_500_000, 86_399_999, 86_400_000, 273_600_000, 8_640_000_000]
+    rows = spark.createDataFrame([(ms,) for ms in spans], "ms LONG").select(span(F.col("ms")))
+    assert [row[0] for row in rows.collect()] == [span_of_history(ms) for ms in spans]
+
+
+def lines_of(story: DataFrame) -> list[str]:
+    told = story.select(F.date_format("at", "HH:mm:ss"), "node", "sentence").collect()
+    return [" ".join(line) for line in told]
+
+
+WHO = "night-a (10.0.0.1:10911, id 0, cluster c)"
+CAME = "registered from 10.0.0.1:40112 with 120 topics."
+
+
+def test_the_story_of_a_broker_is_told_by_one_clock(world: World) -> None:
+    confirmed = f"{WHO}, recovered from the journal, was heard of again 4 s after the start."
+    assert lines_of(world.book.explain_broker("night-a")) == [
+        f"03:12:04 a-1 {WHO} {CAME}",
+        f"03:12:04 a-2 {WHO} {CAME}",
+        f"03:20:00 a-1 {WHO} was silent for 1 min 35 s, and leaves after 2 min.",
+        f"03:20:00 a-2 {WHO} was silent for 1 min 35 s, and leaves after 2 min.",
+        "03:40:11 a-1 night-a left: its connection was closed by the peer; topics lost: 120.",
+        f"03:40:41 a-1 night-a came back after 30 s: 10.0.0.1:10911, id 0, cluster c, {CAME}",
+        "03:50:00 a-1 node stopped in order, with 3 brokers and 122 topics.",
+        "03:50:00 a-2 node stopped in order, with 3 brokers and 122 topics.",
+        "03:51:00 a-1 no record between 03:50:00Z and 03:51:00Z: the node was down.",
+        "03:51:00 a-1 node restarted, 3 brokers recovered from the journal.",
+        "03:51:00 a-2 no record between 03:50:02Z and 03:51:02Z: the node was down.",
+        "03:51:00 a-2 node restarted, 3 brokers recovered from the journal.",
+        f"03:51:04 a-1 {confirmed}",
+        f"03:51:04 a-2 {confirmed}",
+    ]
+
+
+def test_the_story_of_a_topic_tells_what_became_of_its_route(world: World) -> None:
+    queues = (
+        "with 8 read and 8 write queues, permission RW-, by a registration from 10.0.0.1:40112."
+    )
+    assert lines_of(world.book.explain_topic("t001", end="2026-11-15T03:45:00Z")) == [
+        f"03:12:04 a-1 t001 appeared on night-a {queues}",
+        f"03:12:04 a-2 t001 appeared on night-a {queues}",
+        "03:40:11 a-1 night-a left: its connection was closed by the peer; t001 is on no other"
+        " broker, so there is no route.",
+        f"03:40:41 a-1 t001 came back after 30 s on night-a {queues}",
+    ]
+
+
+# -- what cannot be asked
+
+
+def test_tables_are_read_by_name(world: World) -> None:
+    assert world.book.table("node_coverage").where("node = 'a-1'").count() == 2
+    with pytest.raises(NoSuchTable, match="there is no table events2; there are events, "):
+        world.book.table("events2")
+    with pytest.raises(BadTime, match="'soon' is no time"):
+        world.book.route("orders", "soon")
+
+
+# -- commands
+
+
+def run(world: World, *words: str) -> Result:
+    return CliRunner().invoke(command, [*words, "--tables", world.book.lake.root])
+
+
+def test_the_route_of_a_topic_is_shown_node_by_node(world: World) -> None:
+    at = ("--at", "2026-11-15T03:40:30Z", "--node", NIGHT)
+    ran = run(world, "route", "orders", *at)
+    assert (ran.exit_code, ran.stdout) == (0, ROUTE)
+    none = run(world, "route", "t001", *at, "--json")
+    (node,) = json.loads(none.stdout)["nodes"]
+    assert (none.exit_code, node["told"], node["known"], node["brokers"]) == (1, "none", True, [])
+
+
+ROUTE = """\
+orders at a-1, 2026-11-15T03:40:30Z
+
+cluster  broker   id  role    address         confirmed
+───────────────────────────────────────────────────────
+c        night-b   0  master  10.0.0.2:10911  yes
+
+broker   read  write  permission  since                 cause
+─────────────────────────────────────────────────────────────
+night-b     8      8  R--         2026-11-15T03:25:00Z  admin
+
+As of record 19, at 2026-11-15T03:40:11Z.
+"""
+
+
+def test_what_changed_is_shown_a_line_for_a_broker(world: World) -> None:
+    period = ("--from", "2026-11-15T03:15Z", "--to", "2026-11-15T03:40:30Z", "--node", NIGHT)
+    ran = run(world, "diff", *period)
+    assert (ran.exit_code, ran.stdout) == (0, DIFF)
+    document = json.loads(run(world, "diff", *period, "--topic", "t001", "--json").stdout)
+    (node,) = document["nodes"]
+    assert [(each["broker"], each["change"]) for each in node["brokers"]] == [("night-a", "went")]
+    assert node["topics_went"] == {"topics": 1, "examples": ["t001"]}
+
+
+DIFF = """\
+a-1, from 2026-11-15T03:15:00Z to 2026-11-15T03:40:30Z
+
+cluster  broker   change   members                     topics  what
+────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+c        night-a  went     id 0 (10.0.0.1:10911) went     120
+c        night-b  changed                                   2  permission RW- to R--: 2 topics (orders and payments)
+
+118 topics went: t000, t001, t002 and 115 more
+"""  # noqa: E501  a table is as wide as it is
+
+
+def test_the_last_lines_of_a_story_are_shown(world: World) -> None:
+    ran = run(world, "explain", "night-a", "--node", NIGHT, "--limit", "2")
+    assert ran.exit_code == 0
+    assert ran.stdout == (
+        "2026-11-15\n"
+        "03:51:00Z node restarted, 3 brokers recovered from the journal.\n"
+        f"03:51:04Z {WHO}, recovered from the journal, was heard of again 4 s after the start.\n"
+    )
+    assert "Earlier lines are left out" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (("route", "orders", "--at", "seq:12"), 2, "sequence numbers of their own"),
+        (("route", "orders", "--at", "soon"), 2, "'soon' is no moment"),
+        (("route", "orders", "--node", "ns-9"), 1, "no node ns-9 is known, but a-1, a-2, ns-1"),
+    ],
+)
+def test_questions_without_an_answer_are_a_sentence(
+    world: World, words: tuple[str, ...], code: int, reason: str
+) -> None:
+    ran = run(world, *words)
+    assert ran.exit_code == code
+    assert reason in " ".join(ran.stderr.split())
+    assert "Traceback" not in ran.output
+
+
+def test_tables_that_were_never_built_say_so(spark: SparkSession, tmp_path: Path) -> None:
+    ran = CliRunner().invoke(command, ["route", "orders", "--tables", str(tmp_path)])
+    assert (ran.exit_code, "run `routebook spark ingest`" in ran.stderr) == (1, True)
+
+
+# -- the notebook
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root = Path(world.book.lake.root)
+    monkeypatch.setenv("ROUTEBOOK_TABLES", str(root))
+    monkeypatch.setenv("ROUTEBOOK_JOURNALS", str(root.parent / "journals" / NIGHT))
+    with NodeProcess(tmp_path) as node, node.connect() as peer:
+        peer.send(Broker(addr="10.0.0.77:10911").registration())
+        assert peer.read().code == SUCCESS
+        monkeypatch.setenv("NAMESRV_ADDR", f"127.0.0.1:{node.port}")
+        runpy.run_path(str(NOTEBOOK))
+    shown = capsys.readouterr().out
+    assert "registered from" in shown
+    assert "10.0.0.77:10911" in shown
+    assert "|NodeStopped" in shown
