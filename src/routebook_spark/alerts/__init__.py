@@ -1,0 +1,12 @@
+"""Alerts: what is going wrong by what nodes write down, raised once and resolved once.
+
+facts.py      events as rows for the bucket that watches them (expressions of Spark)
+processor.py  one bucket in Spark's state store
+lookout.py    goes through the facts of a bucket in order; everything below is plain Python
+board.py      what a bucket knows of nodes and brokers
+ledger.py     which alerts are open
+nodes.py brokers.py                              what the facts say of them
+flapping.py heartbeats.py divergence.py massloss.py size.py storms.py     one kind of alert each
+sinks.py      where alerts go
+protobuf.py   what the state store needs
+"""

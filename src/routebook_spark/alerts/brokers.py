@@ -1,0 +1,172 @@
+"""Brokers: what the facts say of a group and its processes at a node.
+
+Comes first among those that look at a broker: the alerts are about what it leaves on the board.
+"""
+
+from routebook_spark.alerts.board import Board, Claim, Group, Member, Node
+from routebook_spark.alerts.facts import Fact
+from routebook_spark.gold.heartbeats import UNKNOWN_TIMEOUT_MS
+
+REPLACED = "replaced"  # by a process whose registration is told next
+
+
+def find_claim(board: Board, group: Group, node: Node) -> tuple[bool, Claim | None]:
+    """Whether it is known what ``node`` says of a group, and what: None if it does not have it."""
+    claim = board.claims.get(group, {}).get(node.name)
+    if not node.sure or (claim is None and not node.whole):
+        return False, None
+    return True, claim if claim is not None and claim.present and not claim.arriving else None
+
+
+def take(board: Board, node: Node, fact: Fact) -> list[Member]:
+    """Note what a fact says of a broker; returns processes that came back or left unwanted."""
+    match fact.type:
+        case "BrokerRegistered":
+            return _registered(board, node, fact)
+        case "BrokerLeft":
+            return _left(board, node, fact)
+        case "TopicsChanged":
+            _change_topics(_claim(board, node, fact), fact)
+        case "RegistrationCompleted":
+            _claim(board, node, fact).arriving = False
+            _heard(board, node, fact)
+        case "GroupRestated":
+            _restated(board, node, fact)
+        case "HeartbeatGaps" | "BrokerConfirmed" | "BrokerUpdated":
+            _claim(board, node, fact)
+            _heard(board, node, fact)
+    return []
+
+
+def forget(board: Board, node: Node, *, unstated: bool = False) -> None:
+    """The node does not have its brokers any more; or those only that it has not restated."""
+    kept = set()
+    for claim in board.each_claim(node.name):
+        if unstated and claim.stated:
+            kept.add((claim.cluster, claim.broker))
+        else:
+            board.drop_claim(claim)
+    for member in board.each_member(node.name):
+        if (member.cluster, member.broker) not in kept:
+            member.listed = False
+
+
+def _registered(board: Board, node: Node, fact: Fact) -> list[Member]:
+    claim = _claim(board, node, fact)
+    if fact.fresh:
+        claim.arriving = claim.told = True
+        claim.topics, claim.digest, claim.size_bytes = 0, 0, 0
+    claim.addrs = _listing(fact)
+    changed = _take_off(board, node, fact)
+    before = _find(board, node, fact)
+    returned = before is not None and not before.listed and before.left_ms > 0
+    member = _heard(board, node, fact)
+    member.addr = fact.addr or ""
+    return [*changed, member] if returned else changed
+
+
+def _take_off(board: Board, node: Node, fact: Fact) -> list[Member]:
+    """The same process under its former id, if it changed its role."""
+    assert fact.cluster is not None
+    assert fact.broker is not None
+    former = [
+        member
+        for (broker_id, name), member in board.members.get((fact.cluster, fact.broker), {}).items()
+        if name == node.name and broker_id != fact.broker_id
+        if member.listed and member.addr == fact.addr
+    ]
+    for member in former:
+        member.listed, member.left_ms = False, fact.at_ms
+    return former
+
+
+def _left(board: Board, node: Node, fact: Fact) -> list[Member]:
+    claim = _claim(board, node, fact)
+    claim.addrs = _listing(fact)
+    if not fact.addrs and fact.cause != REPLACED:
+        if node.whole:
+            board.drop_claim(claim)
+        else:
+            claim.present = claim.arriving = False
+            claim.topics, claim.digest, claim.size_bytes = 0, 0, 0
+    member = _find(board, node, fact)
+    if member is None:
+        return []
+    member.listed, member.left_ms = False, fact.at_ms
+    return [member]
+
+
+def _restated(board: Board, node: Node, fact: Fact) -> None:
+    claim = _claim(board, node, fact)
+    if not fact.continued:
+        claim.told, claim.stated, claim.arriving = True, True, False
+        claim.topics, claim.digest, claim.size_bytes = 0, 0, 0
+        claim.addrs = _listing(fact)
+        group = board.members.get((claim.cluster, claim.broker), {})
+        for (_, name), member in group.items():
+            if name == node.name:
+                member.listed = False
+        for broker_id, addr, timeout_ms in fact.addrs or []:
+            _process(board, node, fact, int(broker_id), addr, int(timeout_ms or 0))
+    _change_topics(claim, fact)
+
+
+def _change_topics(claim: Claim, fact: Fact) -> None:
+    claim.digest ^= fact.digest
+    claim.size_bytes += fact.bytes_more
+    claim.topics += fact.topics_more
+
+
+def _claim(board: Board, node: Node, fact: Fact) -> Claim:
+    """What ``node`` says of the group; it has it from now on, if it had not."""
+    assert fact.cluster is not None
+    assert fact.broker is not None
+    by_node = board.claims.setdefault((fact.cluster, fact.broker), {})
+    claim = by_node.get(node.name)
+    if claim is None:
+        claim = Claim(fact.cluster, fact.broker, node.name, fact.at_ms)
+        by_node[node.name] = claim
+    if not claim.present:
+        claim.present, claim.since_ms = True, fact.at_ms
+    return claim
+
+
+def _find(board: Board, node: Node, fact: Fact) -> Member | None:
+    assert fact.cluster is not None
+    assert fact.broker is not None
+    group = board.members.get((fact.cluster, fact.broker), {})
+    return group.get((fact.broker_id or 0, node.name))
+
+
+def _heard(board: Board, node: Node, fact: Fact) -> Member:
+    """The process the fact is about gave a sign of life."""
+    return _process(board, node, fact, fact.broker_id or 0, fact.addr or "", fact.timeout_ms)
+
+
+def _process(
+    board: Board, node: Node, fact: Fact, broker_id: int, addr: str, timeout_ms: int | None
+) -> Member:
+    assert fact.cluster is not None
+    assert fact.broker is not None
+    member = board.members.get((fact.cluster, fact.broker), {}).get((broker_id, node.name))
+    if member is None:
+        member = Member(
+            fact.cluster,
+            fact.broker,
+            broker_id,
+            node.name,
+            addr,
+            timeout_ms=UNKNOWN_TIMEOUT_MS,
+            heard_ms=fact.at_ms,
+        )
+        board.put(member)
+    if timeout_ms:
+        member.timeout_ms = timeout_ms
+    member.listed, member.heard_ms = True, fact.at_ms
+    return member
+
+
+def _listing(fact: Fact) -> str:
+    """The addresses of the group by id, always in the same order."""
+    by_id = sorted(fact.addrs or [], key=lambda parts: (len(parts[0]), parts))
+    return ", ".join(f"{broker_id}={addr}" for broker_id, addr, *_ in by_id)

@@ -1,0 +1,139 @@
+"""Divergence: two nodes tell clients different things of a broker, and not for a moment.
+
+Nodes are compared two by two, those that are sure. A dispute is an alert when both have written
+records from after its limit: until then one of them may have changed its mind, in records that have
+not come yet. A node that lists nobody has nothing to write about; it is taken at its word.
+"""
+
+from itertools import combinations
+
+from routebook_spark.alerts.board import Board, Claim, Dispute, Group, Node
+from routebook_spark.alerts.brokers import find_claim
+from routebook_spark.alerts.ledger import Kind, Subject
+from routebook_spark.alerts.words import counted, listed, moment, span
+
+
+def compare(board: Board, group: Group, *, at_ms: int) -> None:
+    """Begin and end disputes about a group, of which something has changed."""
+    sure = sorted(node.name for node in board.nodes.values() if node.sure)
+    known = board.disputes.get(group, {})
+    found = {
+        pair
+        for pair in combinations(sure, 2)
+        if _difference(*(find_claim(board, group, board.nodes[name]) for name in pair))
+    }
+    for pair, dispute in list(known.items()):
+        if pair not in found:
+            board.drop_dispute(dispute)
+            board.ledger.release(
+                _subject(group), " ".join(pair), at_ms=at_ms, sentence=_ending(board, dispute)
+            )
+    for pair in found - known.keys():
+        board.disputes.setdefault(group, {})[pair] = Dispute(*group, *pair, began_ms=at_ms)
+
+
+def compare_all(board: Board, *, at_ms: int) -> None:
+    """What has changed concerns all groups: a node is sure of its tables, or no longer."""
+    for group in {*board.claims, *board.disputes}:
+        compare(board, group, at_ms=at_ms)
+
+
+def due(board: Board, group: Group) -> None:
+    """Raise what is older than the limit about a group."""
+    limit_ms = round(board.limits.divergence_s * 1000)
+    for pair, dispute in board.disputes.get(group, {}).items():
+        due_ms = dispute.began_ms + limit_ms
+        if all(_clock_ms(board, board.nodes[name]) >= due_ms for name in pair):
+            _raise(board, group, dispute, at_ms=due_ms)
+
+
+def look(board: Board) -> None:
+    for group in list(board.disputes):
+        due(board, group)
+
+
+def _clock_ms(board: Board, node: Node) -> int:
+    return board.now_ms if node.live == 0 else node.clock_ms
+
+
+def _difference(a: tuple[bool, Claim | None], b: tuple[bool, Claim | None]) -> str | None:
+    """What two nodes disagree about; None also when one of them is not known to say anything."""
+    (known_a, one), (known_b, other) = a, b
+    if not known_a or not known_b or (one is None and other is None):
+        return None
+    if one is None or other is None:
+        return "presence"
+    if one.addrs is not None and other.addrs is not None and one.addrs != other.addrs:
+        return "addresses"
+    if not one.told or not other.told:
+        return None
+    return "topics" if (one.topics, one.digest) != (other.topics, other.digest) else None
+
+
+def _raise(board: Board, group: Group, dispute: Dispute, *, at_ms: int) -> None:
+    pair = (dispute.node_a, dispute.node_b)
+    claims = [find_claim(board, group, board.nodes[name]) for name in pair]
+    # As they are now: they may agree by the time it is told.
+    views = {
+        node.name: _view(find_claim(board, group, node)[1])
+        for node in board.nodes.values()
+        if node.sure
+    }
+    cluster, broker = group
+
+    def telling(nodes: list[str]) -> str:
+        return (
+            f"{listed(nodes)} have disagreed about {broker} (cluster {cluster}) since"
+            f" {moment(dispute.began_ms)}: {_told_apart(views, nodes)}. `routebook compare` shows"
+            " what they say now; see whether the broker reaches them all."
+        )
+
+    board.ledger.hold(
+        _subject(group),
+        " ".join(pair),
+        since_ms=dispute.began_ms,
+        at_ms=at_ms,
+        telling=telling,
+        evidence={
+            "about": _difference(*claims),
+            **{f"view.{name}": views[name] for name in pair},
+        },
+    )
+
+
+def _told_apart(views: dict[str, str], nodes: list[str]) -> str:
+    """What each of them says, those that say the same together."""
+    alike: dict[str, list[str]] = {}
+    for name in nodes:
+        if name in views:
+            alike.setdefault(views[name], []).append(name)
+    if len(alike) == 1:
+        return "their topics have different queues"
+    return ", ".join(f"{view} on {listed(names)}" for view, names in sorted(alike.items()))
+
+
+def _view(claim: Claim | None) -> str:
+    if claim is None:
+        return "not listed"
+    topics = f" with {counted(claim.topics, 'topic')}" if claim.told else ""
+    return f"{claim.addrs or 'listed'}{topics}"
+
+
+def _ending(board: Board, dispute: Dispute) -> str:
+    about = f"{dispute.broker} (cluster {dispute.cluster})"
+    unsure = [
+        name
+        for name in (dispute.node_a, dispute.node_b)
+        if name not in board.nodes or not board.nodes[name].sure
+    ]
+    if unsure:
+        return f"What {listed(unsure)} would say of {about} is not known now."
+    lasted_ms = max(board.nodes[name].clock_ms for name in (dispute.node_a, dispute.node_b))
+    return (
+        f"{dispute.node_a} and {dispute.node_b} agree about {about} again, after"
+        f" {span(lasted_ms - dispute.began_ms)}."
+    )
+
+
+def _subject(group: Group) -> Subject:
+    return Subject(Kind.DIVERGENCE, cluster=group[0], broker=group[1])

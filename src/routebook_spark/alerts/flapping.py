@@ -1,0 +1,118 @@
+"""Flapping: a broker comes and goes, by the penalty of RFC 2439 as the table ``flaps`` has it.
+
+A penalty is kept for each node; the alert is one for the broker, with the nodes that saw it.
+"""
+
+from math import exp2, log2
+
+from routebook_spark.alerts.board import Board, Member
+from routebook_spark.alerts.ledger import Kind, Subject
+from routebook_spark.alerts.words import counted, listed, moment, span
+from routebook_spark.gold.flaps import (
+    CALM_ENDS,
+    CEILING,
+    HALF_LIFE_MS,
+    RETURN_WITHIN_MS,
+    REUSE,
+    STEP,
+    SUPPRESS,
+)
+
+_FORGOTTEN = 1 / 64
+"""Of a step: what is left of it after 90 minutes no longer counts as the same trouble."""
+
+
+def come_or_gone(board: Board, member: Member, cause: str, *, at_ms: int) -> None:
+    """Count a process that came back to a node, or left it for this ``cause``."""
+    came = member.listed
+    if came:
+        gone_ms, member.left_ms = at_ms - member.left_ms, 0
+        if gone_ms > RETURN_WITHIN_MS:
+            return
+    elif cause in CALM_ENDS:
+        return
+    settle(board, member, now_ms=at_ms)
+    left = _left_of(member, at_ms)
+    if left < _FORGOTTEN * STEP:
+        member.transitions, member.since_ms = 0, at_ms
+    member.transitions += 1
+    member.penalty, member.penalty_ms = min(left + STEP, _scale(board) * CEILING), at_ms
+    if member.penalty > board.limits.flap_penalty:
+        _raise(board, member, at_ms=at_ms)
+
+
+def settle(board: Board, member: Member, *, now_ms: int) -> None:
+    """End the alert if the penalty has fallen far enough by ``now_ms``."""
+    if board.ledger.find(_subject(member), member.node) is None:
+        return
+    calm_ms = member.penalty_ms + round(log2(member.penalty / _reuse(board)) * HALF_LIFE_MS)
+    if calm_ms <= now_ms:
+        board.ledger.release(
+            _subject(member),
+            member.node,
+            at_ms=calm_ms,
+            sentence=f"{_name(member)} is steady again: it last came or went at"
+            f" {moment(member.penalty_ms)}.",
+        )
+
+
+def look(board: Board) -> None:
+    for subject, hold in board.ledger.held(Kind.FLAPPING):
+        assert subject.cluster is not None
+        assert subject.broker is not None
+        group = board.members.get((subject.cluster, subject.broker), {})
+        member = group.get((subject.broker_id or 0, hold.ground))
+        if member is not None:
+            settle(board, member, now_ms=board.now_ms)
+
+
+def _raise(board: Board, member: Member, *, at_ms: int) -> None:
+    times, penalty = member.transitions, round(member.penalty)
+    within_ms = at_ms - member.since_ms
+    limit = board.limits.flap_penalty
+
+    def telling(nodes: list[str]) -> str:
+        return (
+            f"{_name(member)} keeps coming and going: {counted(times, 'time')} within"
+            f" {span(within_ms)} on {listed(nodes)}. One node alone points at the way to it,"
+            f" all of them at the broker: `routebook history explain {member.broker}` has each"
+            " time with its cause."
+        )
+
+    board.ledger.hold(
+        _subject(member),
+        member.node,
+        since_ms=at_ms,
+        at_ms=at_ms,
+        telling=telling,
+        evidence={
+            "addr": member.addr,
+            "transitions": times,
+            "first_at": moment(member.since_ms),
+            "penalty": penalty,
+            "limit": round(limit),
+        },
+    )
+
+
+def _left_of(member: Member, at_ms: int) -> float:
+    return member.penalty * exp2(-max(at_ms - member.penalty_ms, 0) / HALF_LIFE_MS)
+
+
+def _reuse(board: Board) -> float:
+    return REUSE * _scale(board)
+
+
+def _scale(board: Board) -> float:
+    """Another limit moves the others with it."""
+    return board.limits.flap_penalty / SUPPRESS
+
+
+def _subject(member: Member) -> Subject:
+    return Subject(
+        Kind.FLAPPING, cluster=member.cluster, broker=member.broker, broker_id=member.broker_id
+    )
+
+
+def _name(member: Member) -> str:
+    return f"{member.broker} (id {member.broker_id}, cluster {member.cluster})"

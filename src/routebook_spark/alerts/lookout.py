@@ -1,0 +1,172 @@
+"""Lookout: goes through the facts of one bucket in order, and tells what is wrong.
+
+Of one node the order is that of its records. Between nodes it is that of their clocks, as far as
+records have come: one that comes late is late for its own node only, because nothing is held
+against a node from after its last record.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from heapq import merge
+
+from routebook_spark.alerts import (
+    brokers,
+    divergence,
+    flapping,
+    heartbeats,
+    massloss,
+    nodes,
+    size,
+    storms,
+)
+from routebook_spark.alerts.board import Board, Node
+from routebook_spark.alerts.facts import Fact
+from routebook_spark.alerts.ledger import Alert
+
+FORGET_MS = 24 * 3_600_000
+"""Of brokers and nodes that are gone; so long they are known, should they come back."""
+
+_SET_BACK_MS = 10_000
+"""A clock that goes back further than that was set."""
+
+_ABOUT_BROKERS = frozenset(
+    {
+        "BrokerRegistered",
+        "BrokerLeft",
+        "BrokerUpdated",
+        "BrokerConfirmed",
+        "TopicsChanged",
+        "RegistrationCompleted",
+        "GroupRestated",
+        "HeartbeatGaps",
+    }
+)
+
+
+def look_at(board: Board, facts: Iterable[Fact]) -> list[Alert]:
+    """Go on by the facts of one trigger."""
+    for fact in _in_order(board, facts):
+        _take(board, fact)
+    for node in board.nodes.values():
+        heartbeats.look(board, node)
+        massloss.look(board, node, now_ms=node.clock_ms)
+    flapping.look(board)
+    divergence.look(board)
+    return board.ledger.take()
+
+
+def forget(board: Board, *, now_ms: int) -> list[Alert]:
+    """Drop what has been gone for long; alerts about it are over."""
+    past_ms = now_ms - FORGET_MS
+    for node in [node for node in board.nodes.values() if node.clock_ms < past_ms]:
+        _drop(board, node, now_ms=now_ms)
+    for member in board.each_member():
+        if not member.listed and max(member.left_ms, member.heard_ms) < past_ms:
+            board.drop_member(member)
+    for claim in board.each_claim():
+        if not claim.present and claim.since_ms < past_ms:
+            board.drop_claim(claim)
+    return board.ledger.take()
+
+
+def _drop(board: Board, node: Node, *, now_ms: int) -> None:
+    for claim in board.each_claim(node.name):
+        board.drop_claim(claim)
+    for member in board.each_member(node.name):
+        board.drop_member(member)
+    for dispute in board.each_dispute():
+        if node.name in (dispute.node_a, dispute.node_b):
+            board.drop_dispute(dispute)
+    for hold in list(board.ledger.holds()):
+        if node.name == hold.node or node.name in hold.ground.split(" "):
+            board.ledger.release(
+                hold.subject,
+                hold.ground,
+                at_ms=now_ms,
+                sentence=f"Nothing has come from {node.name} for a day; it is no longer watched.",
+            )
+    del board.nodes[node.name]
+
+
+def _in_order(board: Board, facts: Iterable[Fact]) -> Iterator[Fact]:
+    by_node: dict[str, list[Fact]] = {}
+    for fact in facts:
+        by_node.setdefault(fact.node, []).append(fact)
+    timed = []
+    for name, told in by_node.items():
+        node = board.nodes.get(name)
+        timed.append(list(_timed(told, node.clock_ms if node else None)))
+    return merge(*timed, key=lambda fact: (fact.at_ms, fact.node))
+
+
+def _timed(facts: list[Fact], clock_ms: int | None) -> Iterator[Fact]:
+    """By number, with times that go back only where the clock was set."""
+    for fact in sorted(facts, key=lambda fact: fact.seq):
+        if clock_ms is not None and clock_ms - _SET_BACK_MS <= fact.at_ms < clock_ms:
+            yield replace(fact, at_ms=clock_ms)
+        else:
+            clock_ms = fact.at_ms
+            yield fact
+
+
+def _take(board: Board, fact: Fact) -> None:
+    node = board.nodes.get(fact.node)
+    if node is None:
+        node = board.nodes[fact.node] = Node(fact.node, fact.seq - 1, fact.at_ms)
+    if fact.seq <= node.seq:
+        nodes.repeated(board, node, fact)
+        return
+    nodes.take(board, node, fact)
+    node.clock_ms = fact.at_ms
+    if fact.window_ms is not None:
+        _count_window(board, node, fact)
+    if fact.home:
+        massloss.take(board, node, fact)
+    if fact.type == "RouteQueries":
+        storms.take(board, node, fact)
+    if fact.broker is not None and fact.type in _ABOUT_BROKERS:
+        _take_broker(board, node, fact)
+
+
+def _count_window(board: Board, node: Node, fact: Fact) -> None:
+    """Records of one window come together; the first of them ends what came before."""
+    window_ms = fact.window_ms or node.window_ms
+    if fact.at_ms - node.window_at_ms > window_ms / 2 or fact.at_ms < node.window_at_ms:
+        heartbeats.look(board, node)
+        storms.look(board, node)
+        node.window_at_ms, node.window_ms = fact.at_ms, window_ms
+        node.beats, node.beats_before = 0, node.beats
+        node.unknown = 0
+    node.beats += fact.type == "HeartbeatGaps"
+
+
+def _look_back(board: Board, node: Node, fact: Fact) -> None:
+    """See how things stood up to now, before they change."""
+    assert fact.cluster is not None
+    assert fact.broker is not None
+    group = (fact.cluster, fact.broker)
+    divergence.due(board, group)
+    member = board.members.get(group, {}).get((fact.broker_id or 0, node.name))
+    if member is not None and fact.type != "HeartbeatGaps":
+        heartbeats.look_for(board, node, member)
+
+
+def _take_broker(board: Board, node: Node, fact: Fact) -> None:
+    assert fact.cluster is not None
+    assert fact.broker is not None
+    group = (fact.cluster, fact.broker)
+    _look_back(board, node, fact)
+    known = node.name in board.claims.get(group, {})
+    for member in brokers.take(board, node, fact):
+        flapping.come_or_gone(board, member, fact.cause, at_ms=fact.at_ms)
+        if not member.listed:
+            heartbeats.left(board, member, at_ms=fact.at_ms)
+    if fact.type == "HeartbeatGaps":
+        member = board.members[group][fact.broker_id or 0, node.name]
+        heartbeats.heard(board, member, gap_ms=fact.gap_ms, at_ms=fact.at_ms)
+        if known:
+            return
+    if fact.type == "BrokerLeft" and fact.cause == brokers.REPLACED:
+        return
+    size.look(board, group, node.name, at_ms=fact.at_ms)
+    divergence.compare(board, group, at_ms=fact.at_ms)

@@ -1,0 +1,205 @@
+"""Nodes: starts, stops, losses, and clocks, as each bucket has to know them.
+
+Alerts about a node are raised where it is at home.
+"""
+
+from routebook_spark.alerts import brokers, divergence, heartbeats, massloss
+from routebook_spark.alerts.board import Board, Node
+from routebook_spark.alerts.facts import Fact
+from routebook_spark.alerts.ledger import Kind, Subject, Telling
+from routebook_spark.alerts.words import counted, moment, span
+
+_AHEAD_MS = 5 * 60_000
+_JOURNAL = "journal"
+_TURNS = frozenset(
+    {"NodeStarted", "NodeStopped", "JournalRecovered", "RecordsLost", "StateRestated"}
+)
+_KEPT = (Kind.FLAPPING, Kind.NODE_KILLED, Kind.RECORDS_LOST, Kind.CLOCK_AHEAD, Kind.NODE_ID_TWICE)
+"""Alerts that go on when the node is down."""
+
+
+def repeated(board: Board, node: Node, fact: Fact) -> None:
+    """A record with a number that had been there: a copy, unless it is newer than the last."""
+    if fact.home and fact.at_ms > node.clock_ms:
+        board.ledger.hold(
+            Subject(Kind.NODE_ID_TWICE, node=node.name),
+            "number",
+            since_ms=fact.at_ms,
+            at_ms=fact.at_ms,
+            telling=lambda nodes: (
+                f"Record {fact.seq} of {node.name} came at {moment(fact.at_ms)}, after record"
+                f" {node.seq}: two nodes use this id, or it lost its data folder and counts anew."
+                " Its records are not watched as long as they repeat; give one of them another"
+                " nodeId, and the watch another checkpoint."
+            ),
+            evidence={"seq": fact.seq, "last_seq": node.seq},
+        )
+
+
+def take(board: Board, node: Node, fact: Fact) -> None:
+    """Note what a fact says of the node itself; the board still has its clock from before."""
+    last = fact.last_seq if fact.type == "JournalRecovered" else fact.seq - 1
+    missing = 0 if last is None else last - node.seq
+    if missing > 0 or fact.type in _TURNS:
+        # How things stood up to now, before they change.
+        heartbeats.look(board, node)
+        massloss.look(board, node, now_ms=node.clock_ms)
+        divergence.look(board)
+    if missing > 0:
+        _lose_sight(board, node, fact, missing)
+    node.seq = fact.seq
+    if fact.home:
+        _look_at_clock(board, node, fact)
+    match fact.type:
+        case "NodeStarted":
+            _started(board, node, fact)
+        case "NodeStopped":
+            node.running = False
+            _release_all(board, node, fact, f"{node.name} was stopped.")
+        case "JournalRecovered":
+            _killed(board, node, fact)
+        case "RecordsLost":
+            _lost(board, node, fact)
+        case "StateRestated":
+            _restated(board, node, fact)
+        case "GroupRestated" if not fact.continued:
+            node.restated += 1
+            node.restated_live += fact.joined
+        case "BrokerRegistered" | "BrokerLeft" if node.live is not None:
+            node.live = max(node.live + fact.joined, 0)
+
+
+def _lose_sight(board: Board, node: Node, fact: Fact, missing: int) -> None:
+    since_ms = node.clock_ms
+    brokers.forget(board, node)
+    node.whole, node.live = False, None
+    _release_all(board, node, fact, f"What {node.name} says of it is not known now.")
+    _hold_lost(
+        board,
+        fact,
+        since_ms,
+        lambda nodes: (
+            f"{counted(missing, 'record')} of {node.name} from after {moment(since_ms)} are not in"
+            " its folder. What it knows since then is not watched until it restarts or states its"
+            " tables anew; see whether its segments are copied completely (`routebook journal"
+            " verify`)."
+        ),
+        missing,
+    )
+
+
+def _look_at_clock(board: Board, node: Node, fact: Fact) -> None:
+    subject = Subject(Kind.CLOCK_AHEAD, node=node.name)
+    if fact.ahead_ms > _AHEAD_MS:
+        board.ledger.hold(
+            subject,
+            "clock",
+            since_ms=fact.at_ms,
+            at_ms=fact.at_ms,
+            telling=lambda nodes: (
+                f"The clock of {node.name} is {span(fact.ahead_ms)} ahead of the one here. Its"
+                " records count as written when they came, until it is right; correct it with care,"
+                " retention goes by it."
+            ),
+            evidence={"ahead_ms": fact.ahead_ms},
+        )
+    elif fact.ahead_ms < _AHEAD_MS / 2:
+        board.ledger.release(
+            subject, "clock", at_ms=fact.at_ms, sentence=f"The clock of {node.name} is right again."
+        )
+
+
+def _started(board: Board, node: Node, fact: Fact) -> None:
+    node.running, node.live, node.window_at_ms = True, fact.brokers, fact.at_ms
+    if fact.brokers == 0:
+        brokers.forget(board, node)
+        node.whole, node.lost = True, False
+    for claim in board.each_claim(node.name):
+        claim.arriving = False
+    for member in board.each_member(node.name):
+        member.heard_ms = fact.at_ms  # nobody could be heard of meanwhile
+    known = counted(fact.brokers or 0, "broker")
+    back = f"{node.name} is back since {moment(fact.at_ms)}, with {known} from before."
+    for kind in (Kind.NODE_KILLED,) if node.lost else (Kind.NODE_KILLED, Kind.RECORDS_LOST):
+        board.ledger.release(
+            Subject(kind, node=node.name), _JOURNAL, at_ms=fact.at_ms, sentence=back
+        )
+    divergence.compare_all(board, at_ms=fact.at_ms)
+
+
+def _killed(board: Board, node: Node, fact: Fact) -> None:
+    last_ms = node.clock_ms
+    node.running = False
+    _release_all(board, node, fact, f"{node.name} had not been stopped in order.")
+    if not fact.home:
+        return
+    board.ledger.hold(
+        Subject(Kind.NODE_KILLED, node=node.name),
+        _JOURNAL,
+        since_ms=last_ms,
+        at_ms=fact.at_ms,
+        telling=lambda nodes: (
+            f"{node.name} ended without being stopped: its last record before is from"
+            f" {moment(last_ms)}, and it wrote again at {moment(fact.at_ms)}. What happened in"
+            " between is not known; look into its log and that of its machine for the reason"
+            " (memory, power, kill)."
+        ),
+        evidence={"last_seq": fact.last_seq, "down_ms": max(fact.at_ms - last_ms, 0)},
+    )
+
+
+def _lost(board: Board, node: Node, fact: Fact) -> None:
+    node.lost = True
+    _release_all(board, node, fact, f"{node.name} could not write down what it knew.")
+    node.restated = node.restated_live = 0
+    for claim in board.each_claim(node.name):
+        claim.stated = False
+    count, since_ms = fact.count or 0, fact.since_ms or fact.at_ms
+    _hold_lost(
+        board,
+        fact,
+        since_ms,
+        lambda nodes: (
+            f"{node.name} could not write {counted(count, 'record')} from {moment(since_ms)} on:"
+            " its disk is full, slow or broken. It serves all the same, and states its tables anew"
+            " when it can; `routebook health` shows its journal."
+        ),
+        count,
+    )
+
+
+def _hold_lost(board: Board, fact: Fact, since_ms: int, telling: Telling, count: int) -> None:
+    if fact.home:
+        board.ledger.hold(
+            Subject(Kind.RECORDS_LOST, node=fact.node),
+            _JOURNAL,
+            since_ms=since_ms,
+            at_ms=fact.at_ms,
+            telling=telling,
+            evidence={"records": count},
+        )
+
+
+def _restated(board: Board, node: Node, fact: Fact) -> None:
+    if node.restated < (fact.count or 0):
+        return  # records were lost again while it was being restated
+    brokers.forget(board, node, unstated=True)
+    node.whole, node.lost = True, False
+    node.live, node.window_at_ms = node.restated_live, max(node.window_at_ms, fact.at_ms)
+    board.ledger.release(
+        Subject(Kind.RECORDS_LOST, node=node.name),
+        _JOURNAL,
+        at_ms=fact.at_ms,
+        sentence=f"{node.name} has stated its tables anew, and is watched again.",
+    )
+    divergence.compare_all(board, at_ms=fact.at_ms)
+
+
+def _release_all(board: Board, node: Node, fact: Fact, sentence: str) -> None:
+    """Nothing is known of what the node complained about from here on."""
+    node.leaves = []
+    divergence.compare_all(board, at_ms=fact.at_ms)
+    for hold in list(board.ledger.holds()):
+        subject = hold.subject
+        if subject.kind not in _KEPT and node.name in (subject.node, hold.ground):
+            board.ledger.release(subject, hold.ground, at_ms=fact.at_ms, sentence=sentence)

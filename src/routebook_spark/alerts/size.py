@@ -1,0 +1,65 @@
+"""Registration size: a broker says all its topics in one frame, and a frame has a limit.
+
+Estimated from the names, as the table ``capacity_forecast`` does.
+"""
+
+from routebook_spark.alerts.board import Board, Claim, Group
+from routebook_spark.alerts.ledger import Kind, Subject
+from routebook_spark.alerts.words import counted, listed
+from routebook_spark.gold.forecast import FIXED_BYTES
+
+_CALM = 0.95
+"""Of the limit: a broker just at it must not raise an alert with each topic."""
+
+
+def look(board: Board, group: Group, node: str, *, at_ms: int) -> None:
+    """Compare the size of a group at a node with the limit."""
+    claim = board.claims.get(group, {}).get(node)
+    told = claim is not None and claim.present and claim.told
+    size_bytes = FIXED_BYTES + claim.size_bytes if claim is not None and told else 0
+    warn_bytes = board.limits.size_share * board.limits.frame_bytes
+    if claim is not None and size_bytes >= warn_bytes:
+        _raise(board, claim, size_bytes, at_ms=at_ms)
+    elif size_bytes < _CALM * warn_bytes:
+        cluster, broker = group
+        board.ledger.release(
+            _subject(group),
+            node,
+            at_ms=at_ms,
+            sentence=f"The registration of {broker} (cluster {cluster}) is down to"
+            f" {_megabytes(size_bytes)}.",
+        )
+
+
+def _raise(board: Board, claim: Claim, size_bytes: int, *, at_ms: int) -> None:
+    limit_bytes, topics = board.limits.frame_bytes, claim.topics
+
+    def telling(nodes: list[str]) -> str:
+        return (
+            f"The registration of {claim.broker} (cluster {claim.cluster}) with"
+            f" {counted(topics, 'topic')} is about {_megabytes(size_bytes)} on {listed(nodes)},"
+            f" {round(100 * size_bytes / limit_bytes)} % of the {_megabytes(limit_bytes)} a frame"
+            " can hold; beyond that it is refused and the broker is dropped. Delete topics nobody"
+            " uses, or move some to another broker."
+        )
+
+    board.ledger.hold(
+        _subject((claim.cluster, claim.broker)),
+        claim.node,
+        since_ms=at_ms,
+        at_ms=at_ms,
+        telling=telling,
+        evidence={
+            "topics": topics,
+            "registration_bytes": size_bytes,
+            "limit_bytes": limit_bytes,
+        },
+    )
+
+
+def _megabytes(number: int) -> str:
+    return f"{number / (1 << 20):.1f} MiB"
+
+
+def _subject(group: Group) -> Subject:
+    return Subject(Kind.REGISTRATION_SIZE, cluster=group[0], broker=group[1])

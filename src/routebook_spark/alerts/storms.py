@@ -1,0 +1,92 @@
+"""Storms: clients ask for topics nobody holds, one of them or many, far too often.
+
+A node counts queries and writes the counts down at the end of each window. The alert is over after
+a window in which there were fewer.
+"""
+
+from routebook_spark.alerts.board import Board, Node
+from routebook_spark.alerts.facts import Fact
+from routebook_spark.alerts.ledger import Hold, Kind, Subject
+from routebook_spark.alerts.words import listed, moment
+
+_ALL = "all"
+
+
+def take(board: Board, node: Node, fact: Fact) -> None:
+    """Look at the counts of a window, or a part of them."""
+    window_ms = max(fact.window_ms or 0, 1)
+    for topic, unknown in fact.storms or []:
+        _one(board, node, topic, fact, per_minute=int(unknown) * 60_000 / window_ms)
+    if fact.home and fact.unknown:
+        node.unknown += fact.unknown
+        per_minute = node.unknown * 60_000 / window_ms
+        if per_minute > board.limits.all_unknown_per_minute:
+            _many(board, node, fact, per_minute=per_minute)
+
+
+def look(board: Board, node: Node) -> None:
+    """End those that were not seen in the window that has ended now."""
+    for subject, hold in board.ledger.held(Kind.UNKNOWN_TOPICS):
+        if _seen_by(subject, hold) == node.name and (
+            hold.seen_ms < node.window_at_ms - node.window_ms / 2
+        ):
+            what = f"{subject.topic}" if subject.topic else "topics nobody holds"
+            board.ledger.release(
+                subject,
+                hold.ground,
+                at_ms=node.window_at_ms,
+                sentence=f"{node.name} is no longer asked for {what} that often.",
+            )
+
+
+def _seen_by(subject: Subject, hold: Hold) -> str:
+    return subject.node or hold.ground
+
+
+def _one(board: Board, node: Node, topic: str, fact: Fact, *, per_minute: float) -> None:
+    began_ms = fact.at_ms - (fact.window_ms or 0)
+
+    def telling(nodes: list[str]) -> str:
+        return (
+            f"Clients ask {listed(nodes)} for {topic} {round(per_minute)} times a minute"
+            f" since {moment(began_ms)}, and no broker holds it. See who deployed last and whether"
+            f" the name is right (`routebook route {topic}`), or add the topic"
+            f" (`routebook topics add {topic}`)."
+        )
+
+    board.ledger.hold(
+        Subject(Kind.UNKNOWN_TOPICS, topic=topic),
+        node.name,
+        since_ms=began_ms,
+        at_ms=fact.at_ms,
+        telling=telling,
+        evidence={
+            "per_minute": round(per_minute),
+            "limit": round(board.limits.unknown_per_minute),
+            "window_ms": fact.window_ms,
+        },
+    )
+
+
+def _many(board: Board, node: Node, fact: Fact, *, per_minute: float) -> None:
+    began_ms = fact.at_ms - (fact.window_ms or 0)
+
+    def telling(nodes: list[str]) -> str:
+        return (
+            f"Clients ask {node.name} for topics no broker holds {round(per_minute)} times a"
+            f" minute since {moment(began_ms)}. If it has few brokers (`routebook brokers`), they"
+            " have lost it; otherwise see who deployed last."
+        )
+
+    board.ledger.hold(
+        Subject(Kind.UNKNOWN_TOPICS, node=node.name),
+        _ALL,
+        since_ms=began_ms,
+        at_ms=fact.at_ms,
+        telling=telling,
+        evidence={
+            "per_minute": round(per_minute),
+            "limit": round(board.limits.all_unknown_per_minute),
+            "window_ms": fact.window_ms,
+        },
+    )

@@ -1,0 +1,88 @@
+"""Facts gone through as triggers do it, in plain Python, and what came of it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from routebook_spark.alerts.board import Board
+from routebook_spark.alerts.facts import BUCKETS, Fact
+from routebook_spark.alerts.ledger import Alert
+from routebook_spark.alerts.limits import Limits
+from routebook_spark.alerts.lookout import look_at
+from support.watchevents import T0_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One alert: when it was raised and resolved, in seconds from the beginning of the story."""
+
+    kind: str
+    subject: str
+    began_s: float
+    raised_s: float
+    resolved_s: float | None
+    nodes: tuple[str, ...]
+
+
+def gone_through(told: Iterable[Fact], limits: Limits, *, triggers: int = 1) -> list[Alert]:
+    """All alerts of a case, taken in as many triggers."""
+    by_bucket: list[list[Fact]] = [[] for _ in range(BUCKETS)]
+    for fact in told:
+        by_bucket[fact.bucket].append(fact)
+    return [
+        alert
+        for mine in by_bucket
+        for alert in _watched(Board(limits), list(_parts(mine, triggers)))
+    ]
+
+
+def _watched(board: Board, triggers: Iterable[list[Fact]]) -> Iterator[Alert]:
+    for some in triggers:
+        yield from look_at(board, some)
+
+
+def _parts(mine: list[Fact], parts: int) -> Iterator[list[Fact]]:
+    """In the order in which records are written; what was written at once stays together."""
+    latest: dict[str, int] = {}
+    order = []
+    for fact in sorted(mine, key=lambda fact: (fact.node, fact.seq)):
+        latest[fact.node] = max(latest.get(fact.node, 0), fact.at_ms)
+        order.append((latest[fact.node], fact))
+    order.sort(key=lambda pair: pair[0])
+    cuts = [len(order) * part // parts for part in range(parts + 1)]
+    for i, cut in enumerate(cuts):
+        while 0 < cut < len(order) and order[cut][0] - order[cut - 1][0] < 2000:
+            cut += 1
+        cuts[i] = cut
+    for first, last in pairwise(cuts):
+        if first < last:
+            yield [fact for _, fact in order[first:last]]
+
+
+def endings(alerts: Iterable[Alert]) -> list[Ending]:
+    """Raised and resolved together, oldest first; nothing is told twice."""
+    raised: dict[str, Alert] = {}
+    resolved: dict[str, Alert] = {}
+    for alert in alerts:
+        states = raised if alert.state == "raised" else resolved
+        assert alert.id not in states
+        assert alert.state == "raised" or alert.id in raised
+        states[alert.id] = alert
+    found = [_ending(alert, resolved.get(name)) for name, alert in raised.items()]
+    return sorted(found, key=lambda ending: (ending.began_s, ending.subject))
+
+
+def _ending(raised: Alert, resolved: Alert | None) -> Ending:
+    last = resolved or raised
+    nodes = tuple(node.partition("/")[2] for node in last.nodes)
+    parts = (raised.broker, raised.broker_id, raised.topic)
+    subject = ":".join(str(part) for part in parts if part is not None)
+    until_ms = None if resolved is None else resolved.resolved_ms
+    return Ending(
+        raised.kind,
+        subject or nodes[0],
+        (raised.began_ms - T0_MS) / 1000,
+        (raised.raised_ms - T0_MS) / 1000,
+        None if until_ms is None else (until_ms - T0_MS) / 1000,
+        nodes,
+    )
