@@ -1,0 +1,1 @@
+"""One page of what the tables say."""

@@ -1,0 +1,112 @@
+"""How the report writes numbers, spans of time, instants and causes."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+NOTHING = "–"
+MAX_NAME = 60
+
+_WHY_LEFT = {
+    "connection_closed": "the connection was closed by the peer",
+    "idle": "nothing came over the connection for too long",
+    "expired": "no heartbeat came in time",
+    "conflict": "another broker claimed the same identity",
+    "refused": "what it sent was refused",
+    "stale": "it was overtaken by a newer registration",
+    "not_confirmed": "it was not heard of after the node had restarted",
+    "guard": "the guard no longer held it",
+}
+
+
+def why_left(cause: str) -> str:
+    return _WHY_LEFT.get(cause, cause.replace("_", " "))
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    return NOTHING if value is None else f"{value:,.{digits}f}".replace("-", "−")
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{number(count)} {noun if count == 1 else noun + 's'}"
+
+
+def percent(share: float | None) -> str:
+    """As many digits as it takes to tell 99.99 from 100."""
+    if share is None:
+        return NOTHING
+    if share >= 1 or share == 0:
+        return f"{share:,.0%}"
+    for digits in (1, 2, 3):
+        text = f"{share:.{digits}%}"
+        if text not in (f"{1:.{digits}%}", f"{0:.{digits}%}"):
+            return text
+    return f"{share:.4%}"
+
+
+def span(seconds: float | None) -> str:
+    """``850 ms``, ``4.2 s``, ``30 s``, ``4 min 10 s``, ``2 h 5 min``, ``3 d 4 h``."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 0:
+        return f"−{span(-seconds)}"
+    if seconds < 1:
+        return "0 s" if seconds < 0.0005 else f"{seconds * 1000:.0f} ms"
+    if seconds < 10:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return _two(whole, 60, ("min", "s"))
+    if whole < 86_400:
+        return _two(whole // 60, 60, ("h", "min"))
+    return _two(whole // 3600, 24, ("d", "h"))
+
+
+def _two(count: int, per: int, units: tuple[str, str]) -> str:
+    rest = f" {count % per} {units[1]}" if count % per else ""
+    return f"{count // per} {units[0]}{rest}"
+
+
+def size(count: float | None) -> str:
+    """``812 B``, ``3.4 KiB``, ``12 MiB``."""
+    if count is None:
+        return NOTHING
+    if count < 0:
+        return f"−{size(-count)}"
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024 or unit == "MiB":
+            break
+        count /= 1024
+    return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
+
+
+def instant(at: datetime | None) -> str:
+    """``2026-11-15 03:12:04``."""
+    return NOTHING if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def minute(at: datetime | None) -> str:
+    return NOTHING if at is None else f"{at:%Y-%m-%d %H:%M}"
+
+
+def clock(at: datetime) -> str:
+    return f"{at:%H:%M:%S}"
+
+
+def shortened(name: str, length: int = MAX_NAME) -> str:
+    return name if len(name) <= length else name[: length - 1] + "…"
+
+
+def member(broker: str, broker_id: int) -> str:
+    """A master by its name alone."""
+    return broker if broker_id == 0 else f"{broker} (id {broker_id})"
+
+
+def listed(names: Sequence[str], *, most: int = 3) -> str:
+    """``a``, ``a and b``, ``a, b, c and 7 more``."""
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {number(len(names) - most)} more"
+    if len(names) > 1:
+        return f"{', '.join(names[:-1])} and {names[-1]}"
+    return "".join(names)
