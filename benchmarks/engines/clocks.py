@@ -1,0 +1,34 @@
+"""Times of many nodes on one clock, as routebook_spark/gold/clocks.py has them."""
+
+import polars as pl
+from benchmarks.engines.columns import DAY_MS, Scan
+
+
+def on_common_clock(rows: str, *instants: str) -> str:
+    """``rows`` of nodes, with each of ``instants`` (``began_at``) in ms as well (``began_ms``)."""
+    corrected, joins = [], []
+    for number, name in enumerate(instants):
+        skew, ms = f"skew_{number}", f"epoch_ms(each_row.{name})"
+        corrected.append(f"{ms} - coalesce({skew}.offset_ms, 0) AS {name.removesuffix('_at')}_ms")
+        joins.append(
+            f"LEFT JOIN (SELECT node, offset_ms, epoch_ms(day::timestamp) // {DAY_MS} AS day"
+            f" FROM clock_skew) {skew}"
+            f" ON {skew}.node = each_row.node AND {skew}.day = {ms} // {DAY_MS}"
+        )
+    return f"SELECT each_row.*, {', '.join(corrected)} FROM {rows} each_row {' '.join(joins)}"
+
+
+def on_common_clock_frame(rows: pl.LazyFrame, table: Scan, *instants: str) -> pl.LazyFrame:
+    skew = table("clock_skew").select("node", pl.col("day").alias("_day"), "offset_ms")
+    for name in instants:
+        rows = (
+            rows.with_columns(pl.col(name).dt.date().alias("_day"))
+            .join(skew, on=["node", "_day"], how="left")
+            .with_columns(
+                (pl.col(name).dt.epoch("ms") - pl.col("offset_ms").fill_null(0)).alias(
+                    f"{name.removesuffix('_at')}_ms"
+                )
+            )
+            .drop("_day", "offset_ms")
+        )
+    return rows

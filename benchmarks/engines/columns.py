@@ -1,0 +1,83 @@
+"""The columns of a table of gold, whichever engine works them out.
+
+Engines count instants and days in ms since 1970, so that none of their calendars matters. Here
+they become what the schema says, the last thing before rows are written.
+"""
+
+from collections.abc import Callable, Iterator
+
+import polars as pl
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+Scan = Callable[[str], pl.LazyFrame]
+"""A table of the lake, by name."""
+
+
+_SQL_TYPES: dict[type[DataType], str] = {
+    BooleanType: "BOOLEAN",
+    DoubleType: "DOUBLE",
+    LongType: "BIGINT",
+    MapType: "MAP(VARCHAR, BIGINT)",
+    StringType: "VARCHAR",
+}
+_FRAME_TYPES: dict[type[DataType], pl.DataType] = {
+    BooleanType: pl.Boolean(),
+    DoubleType: pl.Float64(),
+    LongType: pl.Int64(),
+    MapType: pl.Map(pl.String(), pl.Int64()),
+    StringType: pl.String(),
+}
+
+
+def sql_columns(schema: StructType) -> Iterator[str]:
+    for field in schema:
+        name, kind = field.name, type(field.dataType)
+        if kind is TimestampType:
+            yield f"epoch_ms({name}::bigint) AS {name}"
+        elif kind is DateType:
+            yield f"epoch_ms({name}::bigint)::date AS {name}"
+        else:
+            yield f"{name}::{_SQL_TYPES[kind]} AS {name}"
+
+
+def frame_columns(schema: StructType) -> Iterator[pl.Expr]:
+    for field in schema:
+        column, kind = pl.col(field.name), type(field.dataType)
+        if kind is TimestampType:
+            yield pl.from_epoch(column, "ms").cast(pl.Datetime("us", "UTC"))
+        elif kind is DateType:
+            yield pl.from_epoch(column, "ms").dt.date()
+        else:
+            yield column.cast(_FRAME_TYPES[kind])
+
+
+def comparable(schema: StructType) -> Iterator[str]:
+    """Expressions of DuckDB that are equal where rows are, floats up to six digits."""
+    for field in schema:
+        name, kind = field.name, type(field.dataType)
+        if kind is DoubleType:
+            yield f"round({name}, 6)"
+        elif kind is TimestampType:
+            yield f"epoch_ms({name})"
+        elif kind is MapType:
+            yield f"list_sort(map_entries({name}))"
+        else:
+            yield name
+
+
+def kept(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """``rows`` worked out, for what is used more than once: Polars does not always see that."""
+    return rows.collect(engine="streaming").lazy()

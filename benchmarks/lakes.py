@@ -1,0 +1,167 @@
+"""The tables of gold worked out by three engines: Spark, DuckDB and Polars, over the same lake.
+
+A question has the name of its table, and is read from bronze and silver as Delta Lake has them.
+Spark's answer is that of the function that makes the table; those of the others are in
+benchmarks/engines, a module for each table. An answer is Parquet, a file or a folder of them, with
+all rows and columns of the table. They are compared row by row, floats up to six digits.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import duckdb
+import polars as pl
+from benchmarks.engines import (
+    availability,
+    balance,
+    convergence,
+    demand,
+    divergence,
+    exposure,
+    flaps,
+    forecast,
+    heartbeats,
+)
+from benchmarks.engines.columns import Scan, comparable, frame_columns, sql_columns
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from routebook_spark import tables
+from routebook_spark.gold.availability import broker_availability
+from routebook_spark.gold.balance import topic_balance
+from routebook_spark.gold.convergence import convergence as spark_convergence
+from routebook_spark.gold.demand import topic_demand
+from routebook_spark.gold.divergence import divergence as spark_divergence
+from routebook_spark.gold.exposure import stale_exposure
+from routebook_spark.gold.flaps import flaps as spark_flaps
+from routebook_spark.gold.forecast import capacity_forecast
+from routebook_spark.gold.heartbeats import heartbeat_health
+from routebook_spark.tables import GOLD, Lake
+
+QUESTIONS = tuple(table.name for table in GOLD)
+_SCHEMAS = {table.name: table.schema for table in GOLD}
+_READ = (tables.EVENTS, *tables.SILVER)
+
+# -- Spark
+
+
+def ask_spark(spark: SparkSession, question: str, lake: Path, out: Path) -> None:
+    rows = _by_spark(Lake(spark, str(lake)))[question]()
+    rows.write.mode("overwrite").parquet(str(out))
+
+
+def _by_spark(lake: Lake) -> Mapping[str, Callable[[], DataFrame]]:
+    events, sessions, suspects, versions, coverage, skew = (
+        lake.read(table)
+        for table in (
+            tables.EVENTS,
+            tables.BROKER_SESSIONS,
+            tables.SUSPECT_TIMES,
+            tables.ROUTE_VERSIONS,
+            tables.NODE_COVERAGE,
+            tables.CLOCK_SKEW,
+        )
+    )
+    demanded, forecasts = lake.read(tables.TOPIC_DEMAND), lake.read(tables.CAPACITY_FORECAST)
+    return {
+        "broker_availability": partial(broker_availability, sessions, suspects, coverage, skew),
+        "flaps": partial(spark_flaps, sessions, coverage, skew),
+        "divergence": partial(spark_divergence, versions, sessions, coverage, skew),
+        "convergence": partial(spark_convergence, sessions, events, coverage, skew),
+        "stale_exposure": partial(stale_exposure, sessions, suspects, events, versions, skew),
+        "topic_balance": partial(topic_balance, versions, coverage),
+        "topic_demand": partial(topic_demand, events, versions, coverage, demanded),
+        "capacity_forecast": partial(capacity_forecast, versions, coverage, forecasts),
+        "heartbeat_health": partial(heartbeat_health, events, sessions),
+    }
+
+
+# -- DuckDB
+
+_SQL = {
+    "broker_availability": availability.SQL,
+    "flaps": flaps.SQL,
+    "convergence": convergence.SQL,
+    "stale_exposure": exposure.SQL,
+    "topic_balance": balance.SQL,
+    "topic_demand": demand.SQL,
+    "capacity_forecast": forecast.SQL,
+    "heartbeat_health": heartbeats.SQL,
+}
+
+
+def ask_duckdb(question: str, lake: Path, out: Path, *, memory_gb: int, threads: int) -> None:
+    with duckdb.connect() as connection:
+        connection.execute(f"SET threads = {threads}")
+        connection.execute(f"SET memory_limit = '{memory_gb}GB'")
+        connection.execute(f"SET temp_directory = '{out.parent}'")
+        connection.execute("SET preserve_insertion_order = false")
+        for table in _READ:
+            _view(connection, lake / table.name)
+        if question == tables.DIVERGENCE.name:
+            nodes = "SELECT DISTINCT node FROM node_coverage ORDER BY node"
+            rows = divergence.sql([row[0] for row in connection.execute(nodes).fetchall()])
+        else:
+            rows = _SQL[question]
+        columns = ", ".join(sql_columns(_SCHEMAS[question]))
+        connection.execute(f"COPY (SELECT {columns} FROM ({rows})) TO '{out}' (FORMAT parquet)")
+
+
+def _view(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    table = DeltaTable(path)
+    files = table.file_uris()
+    if files:
+        rows = f"read_parquet({files!r}, hive_partitioning = true, union_by_name = false)"
+        connection.execute(f"CREATE VIEW {path.name} AS SELECT * FROM {rows}")
+    else:
+        connection.register(path.name, table.to_pyarrow_table())
+
+
+# -- Polars
+
+_FRAMES: Mapping[str, Callable[[Scan], pl.LazyFrame]] = {
+    "broker_availability": availability.frame,
+    "flaps": flaps.frame,
+    "divergence": divergence.frame,
+    "convergence": convergence.frame,
+    "stale_exposure": exposure.frame,
+    "topic_balance": balance.frame,
+    "topic_demand": demand.frame,
+    "capacity_forecast": forecast.frame,
+    "heartbeat_health": heartbeats.frame,
+}
+
+
+def ask_polars(question: str, lake: Path, out: Path) -> None:
+    """It takes as many threads as POLARS_MAX_THREADS says."""
+
+    def table(name: str) -> pl.LazyFrame:
+        return pl.scan_delta(str(lake / name))
+
+    rows = _FRAMES[question](table)
+    rows.select(*frame_columns(_SCHEMAS[question])).sink_parquet(out)
+
+
+# -- all of them
+
+
+def differing_rows(question: str, answers: Mapping[str, Path], lake: Path) -> dict[str, int]:
+    """How many rows of each answer, and of gold, are not in Spark's, or the other way round."""
+    with duckdb.connect() as connection:
+        for name, path in answers.items():
+            files = path / "*.parquet" if path.is_dir() else path
+            connection.execute(
+                f"CREATE VIEW answer_{name} AS SELECT * FROM read_parquet('{files}')"
+            )
+        _view(connection, lake / question)
+        columns = ", ".join(comparable(_SCHEMAS[question]))
+        spark = f"SELECT {columns} FROM answer_spark"
+        found: dict[str, int] = {}
+        views = {name: f"answer_{name}" for name in answers if name != "spark"}
+        for name, view in {**views, "gold": question}.items():
+            theirs = f"SELECT {columns} FROM {view}"
+            missing = f"({spark} EXCEPT ALL {theirs}) UNION ALL ({theirs} EXCEPT ALL {spark})"
+            row = connection.execute(f"SELECT count(*) FROM ({missing})").fetchone()
+            found[name] = row[0] if row else 0
+        return found
