@@ -22,6 +22,7 @@ from pathlib import Path
 ROUTEBOOK = str(Path(sys.executable).with_name("routebook"))
 NODES = 3
 READY_S = 20.0
+PATIENCE_S = 60.0  # brokers are still there when the nodes stop
 TOPICS_ASKED = ("topic-0000", "topic-0001", "no-such-topic")
 
 
@@ -114,7 +115,14 @@ def live(folder: Path, seconds: float, seed: int) -> list[Path]:
             [
                 *(ROUTEBOOK, "simulate", "-n", addresses, "--brokers", "6", "--topics", "20"),
                 *("--faults", "kill,hang,flap,drain,churn", "--every", "4"),
-                *("--duration", str(seconds), "--seed", str(seed), "--heartbeat-timeout", "5"),
+                *(
+                    "--duration",
+                    str(seconds + PATIENCE_S),
+                    "--seed",
+                    str(seed),
+                    "--heartbeat-timeout",
+                    "5",
+                ),
             ],
             stdin=subprocess.DEVNULL,
             stderr=log,  # nodes that cannot be reached, which is the idea
@@ -130,12 +138,14 @@ def live(folder: Path, seconds: float, seed: int) -> list[Path]:
             nodes[1].start()
             say(f"{nodes[1].name} is back, and remembers")
             ask(nodes)
-            simulation.wait(seconds + 60)
+            _wait(started + seconds)
+            say("the nodes stop and seal their journals")
+            for node in nodes:
+                node.end(signal.SIGTERM)
         finally:
             if simulation.poll() is None:
                 simulation.terminate()
                 simulation.wait(30)
-        say("the nodes stop and seal their journals")
     return [node.journal for node in nodes]
 
 

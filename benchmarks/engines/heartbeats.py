@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import polars as pl
-from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan
+from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan, kept
 
 from routebook_spark.gold.heartbeats import NEAR_MISS, PROCESS, STEP_MS, UNKNOWN_TIMEOUT_MS
 
@@ -78,11 +78,18 @@ SQL = f"""
 
 
 def frame(table: Scan) -> pl.LazyFrame:
+    """A day after the other: Polars would hold the steps of all of them in memory."""
+    events, timeouts = table("events"), kept(_timeouts(table))
+    days = events.select("day").unique().collect(engine="streaming")["day"].sort()
+    return pl.concat(kept(_hours(events.filter(pl.col("day") == day), timeouts)) for day in days)
+
+
+def _hours(events: pl.LazyFrame, timeouts: pl.LazyFrame) -> pl.LazyFrame:
     gap, timeout, step = pl.col("gap_ms"), pl.col("timeout_ms"), pl.col("step")
     key = (*PROCESS, "hour")
     near = (gap * _WHOLE >= timeout * _NEAR) & (gap <= timeout)
     steps = (
-        _timed(table)
+        _timed(events, timeouts)
         .explode("gap_ms", empty_as_null=False, keep_nulls=False)
         .group_by(*key, (gap // STEP_MS).alias("step"))
         .agg(
@@ -126,18 +133,14 @@ def frame(table: Scan) -> pl.LazyFrame:
     )
 
 
-def _timed(table: Scan) -> pl.LazyFrame:
+def _timed(events: pl.LazyFrame, timeouts: pl.LazyFrame) -> pl.LazyFrame:
     """Windows of heartbeats with the timeout of their process."""
-    windows = (
-        table("events")
-        .filter(pl.col("type") == "HeartbeatGaps")
-        .select(
-            *PROCESS,
-            "seq",
-            "wall_ms",
-            (pl.col("wall_ms") // HOUR_MS).alias("hour"),
-            pl.col("data").struct.field("gaps_ms").alias("gap_ms"),
-        )
+    windows = events.filter(pl.col("type") == "HeartbeatGaps").select(
+        *PROCESS,
+        "seq",
+        "wall_ms",
+        (pl.col("wall_ms") // HOUR_MS).alias("hour"),
+        pl.col("data").struct.field("gaps_ms").alias("gap_ms"),
     )
     seq, from_seq = pl.col("seq"), pl.col("from_seq")
     # What was said first also stands for the windows before it, so that each window has one row.
@@ -145,7 +148,7 @@ def _timed(table: Scan) -> pl.LazyFrame:
     holds = (seq >= from_seq) & (pl.col("wall_ms") <= pl.col("holds_until_ms")).fill_null(True)
     timeout = pl.when(holds).then("timeout_ms").otherwise(UNKNOWN_TIMEOUT_MS)
     return (
-        windows.join(_timeouts(table), on=list(PROCESS), how="left")
+        windows.join(timeouts, on=list(PROCESS), how="left")
         .filter(from_seq.is_null() | stands & (seq < pl.col("before_seq")).fill_null(True))
         .with_columns(timeout.alias("timeout_ms"))
     )

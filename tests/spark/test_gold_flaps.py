@@ -153,6 +153,11 @@ STORIES = {
         {("b", "n1", 0): {"culprit": "network"}, ("c", "n1", 0): {"culprit": "network"}},
         nodes=("n1", "n2"),
     ),
+    "where no node can be believed those that saw it are all that knew": Story(
+        leaves(2, every_s=60) + leaves(1, from_s=30, every_s=60, node="n2", broker="c"),
+        {("b", "n1", 0): {"culprit": "unknown"}, ("c", "n2", 0): {"culprit": "unknown"}},
+        nodes=(),
+    ),
     "a node is not to blame for what another sees of the same broker": Story(
         leaves(2, every_s=60, broker="b")
         + leaves(2, every_s=60, broker="c")

@@ -15,6 +15,7 @@ from routebook_spark.report.facts import Incident, Period, Report
 from routebook_spark.report.gather import EmptyPeriod, gather, period_of
 from routebook_spark.report.html import element, printable
 from routebook_spark.report.page import page
+from routebook_spark.report.rows import collected, hours_of
 from routebook_spark.tables import Lake
 from support.reporttables import (
     DAYS,
@@ -160,6 +161,16 @@ def test_a_section_without_data_says_so_in_a_sentence(sparse: Sparse) -> None:
         section = sparse.page[sparse.page.index(f'<section id="{name}"') :]
         assert '<p class="empty">' in section[: section.index("</section>")], name
     assert sparse.page.count("<svg") == 1
+
+
+def test_an_hour_that_is_in_the_period_in_part_counts(spark: SparkSession) -> None:
+    hours = [T0 + timedelta(hours=n) for n in range(3)]
+    rows = frame(
+        spark, tables.FLAPS.schema, [{"day": T0.date(), "window_at": hour} for hour in hours]
+    )
+    minute = Period(T0 + timedelta(minutes=70), T0 + timedelta(minutes=71))
+    found = collected(hours_of(rows, minute, "window_at"))
+    assert [row["window_at"] for row in found] == hours[1:2]
 
 
 def test_a_period_is_the_last_thirty_days_or_what_is_asked_for(sparse: Sparse) -> None:

@@ -216,7 +216,10 @@ def _blamed(hours: DataFrame, troubled: DataFrame, knowing: DataFrame) -> DataFr
         "covers",
         lambda span: (span["from_ms"] <= F.col("last_ms")) & (span["to_ms"] >= F.col("first_ms")),
     )
-    watchers = F.array_union("seers", F.transform(watching, lambda span: span["node"]))
+    others = F.coalesce(
+        F.transform(watching, lambda span: span["node"]), F.array().cast("array<string>")
+    )
+    watchers = F.array_union("seers", others)
     seen_by, known_by = F.size("seers"), F.size(watchers)
     culprit = (
         F.when(F.col("transitions") == 0, None)

@@ -41,7 +41,7 @@ from routebook_spark.report.facts import (
     Zombie,
 )
 from routebook_spark.report.incidents import incidents
-from routebook_spark.report.rows import collected, during, last_day, step_of
+from routebook_spark.report.rows import collected, during, hours_of, last_day, step_of
 from routebook_spark.tables import (
     BROKER_AVAILABILITY,
     CAPACITY_FORECAST,
@@ -186,7 +186,7 @@ def _quality(lake: Lake, period: Period) -> Quality:
 
 
 def _availability(lake: Lake, period: Period) -> Availability:
-    hours = during(lake.read(BROKER_AVAILABILITY), period, "from_at").where("grain = 'hour'")
+    hours = hours_of(lake.read(BROKER_AVAILABILITY), period, "from_at").where("grain = 'hour'")
     sums = [F.sum(name).alias(name) for name in _TIMES]
     brokers = hours.groupBy(*_BROKER).agg(*sums)
     (total,) = collected(brokers.agg(F.count("*").alias("brokers"), *sums))
@@ -208,7 +208,7 @@ def _availability(lake: Lake, period: Period) -> Availability:
 
 def _flaps(lake: Lake, period: Period) -> list[Flap]:
     rows = (
-        during(lake.read(FLAPS), period, "window_at")
+        hours_of(lake.read(FLAPS), period, "window_at")
         .groupBy(*_BROKER)
         .agg(
             F.sum("transitions").alias("transitions"),
@@ -224,7 +224,7 @@ def _flaps(lake: Lake, period: Period) -> list[Flap]:
 
 def _near_misses(lake: Lake, period: Period) -> list[NearMiss]:
     rows = (
-        during(lake.read(HEARTBEAT_HEALTH), period, "hour_at")
+        hours_of(lake.read(HEARTBEAT_HEALTH), period, "hour_at")
         .groupBy(*_BROKER)
         .agg(
             F.sum("heartbeats").alias("heartbeats"),
@@ -319,7 +319,7 @@ def _balance(lake: Lake, period: Period) -> Balance:
 
 
 def _demand(lake: Lake, period: Period) -> Demand:
-    hours = during(lake.read(TOPIC_DEMAND), period, "hour_at")
+    hours = hours_of(lake.read(TOPIC_DEMAND), period, "hour_at")
     sums = [F.sum(name).alias(name) for name in _COUNTS]
     steps = hours.groupBy(step_of("hour_at", period).alias("at")).agg(*sums)
     exists = F.max_by("exists", "hour_at").alias("exists")

@@ -38,6 +38,12 @@ def during(rows: DataFrame, period: Period, begin: str, end: str | None = None) 
     return chosen.where(F.col(begin) >= from_at)
 
 
+def hours_of(rows: DataFrame, period: Period, hour: str) -> DataFrame:
+    """Those of the hours that are in the period, if only in part; ``hour`` is their beginning."""
+    first = period.from_at.replace(minute=0, second=0, microsecond=0)
+    return during(rows, period._replace(from_at=first), hour)
+
+
 def last_day(rows: DataFrame, period: Period) -> DataFrame:
     """Those of the last ``day`` that has any."""
     last = (period.to_at - timedelta(microseconds=1)).date()
