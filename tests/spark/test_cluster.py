@@ -1,16 +1,18 @@
-"""The same commands on a real cluster, a standalone master and two workers, and on this machine."""
+"""The same tables by one process, by a standalone master with two workers, and by other engines."""
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.lakes import ask_duckdb, ask_polars, differing_rows
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from routebook_spark.commands.main import spark as spark_commands
-from routebook_spark.tables import ALL, Table
+from routebook_spark.tables import ALL, EVENTS, GOLD, Table
 from support.smallspark import environment
 from support.standalone import cluster
 
@@ -19,6 +21,8 @@ SCALE = "--brokers 6 --topics 10 --nodes 2 --days 1 --churn 3 --queried 20"
 FAULTS = "--partition-on 0 --loss-on 0 --cold-on 0"
 NOT_COMPARED = {"at"}  # in tables about the work itself: when it was done
 ABOUT_THE_WORK = {"segments", "quarantine", "progress"}
+
+pytestmark = pytest.mark.timeout(1500)
 
 
 def _run(folder: Path, *command: str) -> None:
@@ -55,24 +59,42 @@ def _plain(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-@pytest.mark.timeout(1500)
-def test_a_cluster_makes_the_same_tables_as_one_machine(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    journals, work = tmp_path / "journals", tmp_path / "work"
-    work.mkdir()
-    generated = ("benchmarks.generate", str(journals), *SCALE.split(), *FAULTS.split())
-    _run(work, *generated, "--memory", "512m")
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Journals, and the tables that one process has made of them."""
 
-    for arguments in _commands(journals, tmp_path / "here"):
+    journals: Path
+    tables: Path
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    home = tmp_path_factory.mktemp("made")
+    made = Made(home / "journals", home / "tables")
+    generated = ("benchmarks.generate", str(made.journals), *SCALE.split(), *FAULTS.split())
+    _run(home, *generated, "--memory", "512m")
+    for arguments in _commands(made.journals, made.tables):
         spark_commands.main(arguments, standalone_mode=False)  # in the session there is
+    return made
+
+
+def test_a_cluster_makes_the_same_tables_as_one_machine(made: Made, tmp_path: Path) -> None:
+    there = tmp_path / "tables"
     with cluster(tmp_path / "cluster", workers=2) as url:
-        for arguments in _commands(journals, tmp_path / "there"):
-            _run(work, "routebook", "spark", *arguments, "--master", url)
+        for arguments in _commands(made.journals, there):
+            _run(tmp_path, "routebook", "spark", *arguments, "--master", url)
         logs = [path.read_text() for path in sorted((tmp_path / "cluster").glob("worker-*/log"))]
 
     assert all("Asked to launch executor" in log for log in logs)
     for table in ALL:
-        here, there = (_rows(tmp_path / place, table) for place in ("here", "there"))
-        assert here == there, table.name
-    assert _rows(tmp_path / "there", ALL[0])
+        assert _rows(made.tables, table) == _rows(there, table), table.name
+    assert _rows(there, EVENTS)
+
+
+@pytest.mark.parametrize("table", GOLD, ids=lambda table: table.name)
+def test_other_engines_find_what_is_in_gold(made: Made, table: Table, tmp_path: Path) -> None:
+    answers = {"duckdb": tmp_path / "duckdb.parquet", "polars": tmp_path / "polars.parquet"}
+    ask_duckdb(table.name, made.tables, answers["duckdb"], memory_gb=1, threads=2)
+    ask_polars(table.name, made.tables, answers["polars"])
+    assert _rows(made.tables, table)
+    assert differing_rows(table.name, answers, made.tables) == {"duckdb": 0, "polars": 0}
