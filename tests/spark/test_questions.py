@@ -4,8 +4,6 @@ import json
 import runpy
 import shutil
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +12,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from routebook.events import BrokerLeft, BrokerRegistered, Event, HeartbeatGaps, TopicsChanged
+from routebook.events import BrokerLeft, BrokerRegistered, Event, HeartbeatGaps
 from routebook.history.sentences import Context
 from routebook.history.sentences import sentence as told_by_history
 from routebook.history.times import span as span_of_history
@@ -27,7 +25,8 @@ from routebook_spark.answers.sentences import sentence
 from routebook_spark.commands.main import spark as command
 from routebook_spark.questions import BadTime, NoSuchTable, Routebook
 from routebook_spark.tables import Lake
-from support.asofreference import Asked, Known, known_at, sampled
+from support.asofanswers import answered, asked_frame, time, topics_of
+from support.asofreference import known_at, sampled
 from support.brokers import Broker
 from support.journals import NODE, every_event, record
 from support.nodes import NodeProcess
@@ -91,49 +90,6 @@ LAST_SEALED = 23
 
 
 # -- truth
-
-
-def time(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
-
-
-def asked_frame(spark: SparkSession, asked: Sequence[Asked]) -> DataFrame:
-    rows = [(topic, time(at_ms)) for topic, at_ms in asked]
-    return spark.createDataFrame(rows, "topic STRING, at TIMESTAMP")
-
-
-def answered(rows: Sequence[Row]) -> dict[tuple[str, str, int], Known]:
-    """By node, topic and time."""
-
-    def key(row: Row) -> tuple[Any, ...]:
-        return row.node, row.topic, round(row.at.timestamp() * 1000)
-
-    found = {}
-    for place, same in groupby(sorted(rows, key=key), key=key):
-        parts = list(same)
-        route = sorted((_part(row) for row in parts if row.broker is not None), key=lambda p: p[:2])
-        assert all(row.known == (row.told in ("route", "none")) for row in parts)
-        found[place] = Known(parts[0].told, parts[0].seq, tuple(route))
-    return found
-
-
-def _part(row: Row) -> tuple[Any, ...]:
-    queues = (row.read_queues, row.write_queues, row.perm, row.flags)
-    registered = queues if row.registered is None else tuple(row.registered)
-    addrs = dict(sorted(row.addrs.items()))
-    return row.cluster, row.broker, queues, registered, addrs, list(row.unconfirmed)
-
-
-def topics_of(by_node: Mapping[str, Sequence[Record]]) -> list[str]:
-    names = {
-        change.topic
-        for records in by_node.values()
-        for each in records
-        if isinstance(each.event, TopicsChanged)
-        for change in each.event.changes
-        if not change.topic.startswith("t0")
-    }
-    return [*sorted(names), "no-such-topic"]
 
 
 def test_routes_at_sampled_times_are_those_of_the_replayed_tables(
