@@ -9,8 +9,6 @@ SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
-    # A query of its own for each table that is read, to leave out files of which there are few.
-    "spark.databricks.delta.stats.skipping": "false",
 }
 JAVA = "-XX:+UseSerialGC"
 
