@@ -17,6 +17,7 @@ from routebook.client.dialing import Dialing
 from routebook.client.errors import NodeError
 from routebook.client.node import Node
 from routebook.client.sources import AddressSource, find_source
+from routebook.listener import close_listener
 from routebook.wire.answers import PERM_WRITE
 from routebook.wire.enrolment import Topic
 
@@ -193,7 +194,7 @@ class SimulatedBroker:
     async def _close_port(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
-            listener.close()
+            await close_listener(listener)
             await listener.wait_closed()
 
 

@@ -10,6 +10,7 @@ import ssl
 from collections import deque
 
 from routebook.events import Cause
+from routebook.listener import close_listener
 from routebook.server.budget import InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
 from routebook.server.tls import follow_files, server_context
@@ -185,7 +186,7 @@ class Port:
         """Stop accepting, let peers go, finish answers, close."""
         self.draining = True
         if self._server is not None:
-            self._server.close()
+            await close_listener(self._server)
         if self.go_away and self._connections:
             logger.info("telling %d connections to go away", len(self._connections))
             await self._until_empty(self._listen.go_away_s)
