@@ -11,6 +11,8 @@ resident memory of Java and Python together. In the same run:
 (b) the tables of gold by Spark, DuckDB and Polars (lakes.py), with the same rows.
 
 The cost of a stage is fitted by c * events ** exponent; one of at most 1.05 is called linear.
+
+A run takes hours. What it has measured is kept in the cache, and ``--resume`` goes on after it.
 """
 
 import argparse
@@ -74,7 +76,7 @@ MADE = (
 STAGES = (SCAN, INGEST, *(f"{TABLE}{table.name}" for table in MADE), REPORT)
 CACHE = "routebook-pipeline"
 ENGINES = (SPARK, DUCKDB, POLARS)
-
+MOST_GB = 16.0  # more than this no stage may take of the machine
 
 Found = dict[str, Measured]  # by stage
 Different = dict[str, dict[str, int]]  # rows, by question and engine
@@ -82,6 +84,22 @@ Different = dict[str, dict[str, int]]  # rows, by question and engine
 
 class StageFailed(Exception):
     pass
+
+
+class Kept:
+    """What has been measured so far, in a file; with ``resume`` that of an earlier run too."""
+
+    def __init__(self, path: Path, *, resume: bool) -> None:
+        self._path = path
+        self._rounds: dict[str, Found] = (
+            json.loads(path.read_text()) if resume and path.exists() else {}
+        )
+
+    def of(self, size: str, turn: int) -> Found:
+        return self._rounds.setdefault(f"{size} {turn + 1}", {})
+
+    def save(self) -> None:
+        self._path.write_text(json.dumps(self._rounds, indent=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +110,7 @@ class Run:
     memory_gb: int
     stages: Sequence[str]
     questions: Sequence[str]
+    kept: Kept
 
     def journals(self, size: str, scale: Scale) -> Path:
         """The folder of the journals, generated unless it is there."""
@@ -103,28 +122,37 @@ class Run:
             _generate(scale, folder)
         return folder
 
-    def measure(self, journals: Path, *, turn: int) -> tuple[Found, Different]:
+    def measure(self, journals: Path, size: str, turn: int) -> tuple[Found, Different]:
         """Every stage once, on tables that do not exist yet; and which rows engines differ in."""
         tables, out = self.cache / "tables", self.cache / "out"
+        found = self.kept.of(size, turn)
         for folder in (tables, out):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-        found: Found = {}
+            if not found:
+                shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True)
+
+        def run(stage: str) -> None:
+            if stage not in found:
+                found[stage] = self._run(stage, journals, tables, out)
+                self.kept.save()
+
         for stage in self.stages:
-            found[stage] = self._run(stage, journals, tables, out)
+            run(stage)
             if stage == SCAN:
                 shutil.rmtree(out / SCAN, ignore_errors=True)  # it is as large as the journals
         different: Different = {}
         for question in self.questions:
             asked = asked_of(question)
             for place in range(len(asked)):
-                stage = list(asked.values())[(place + turn) % len(asked)]
-                found[stage] = self._run(stage, journals, tables, out)
-            answers = {engine: answer_of(stage, out) for engine, stage in asked.items()}
+                run(list(asked.values())[(place + turn) % len(asked)])
+            answers = {
+                engine: answer_of(stage, out) for engine, stage in asked.items() if found[stage]
+            }
             different[question] = differing_rows(question, answers, tables)
         return found, different
 
     def _run(self, stage: str, journals: Path, tables: Path, out: Path) -> Measured:
+        """What was measured; nothing for an engine that is not ours and could not do it."""
         command = [sys.executable, "-m", "benchmarks.pipeline_stage", stage]
         places = ["--journals", journals, "--tables", tables, "--out", out]
         process = subprocess.Popen(
@@ -139,16 +167,20 @@ class Run:
             text=True,
         )
         try:
-            with Watch(process) as watch:
+            with Watch(process, limit=int(MOST_GB * 1e9)) as watch:
                 output, _ = process.communicate()
         except BaseException:
             process.terminate()
             process.wait()
             raise
-        if process.returncode:
-            raise StageFailed(f"{stage} failed")
-        measured: Measured = json.loads(output.splitlines()[-1])
         peak = watch.peak
+        if process.returncode:
+            why = f"{stage} failed, with {peak.total / 1e6:,.0f} MB"
+            if not stage.startswith((f"{ASK}{DUCKDB}", f"{ASK}{POLARS}")):
+                raise StageFailed(why)
+            note(f"  {why}")
+            return {}
+        measured: Measured = json.loads(output.splitlines()[-1])
         measured |= {
             "rss_mb": peak.total / 1e6,
             "java_mb": peak.java / 1e6,
@@ -212,6 +244,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="default: 3 of a day, 1 of what is larger")
     parser.add_argument("--stages", default=",".join(STAGES), help="default: all")
     parser.add_argument("--questions", default=",".join(QUESTIONS), help="default: %(default)s")
+    parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / CACHE)
     parsed = parser.parse_args(arguments)
     for name, known in (("sizes", DAYS), ("stages", STAGES), ("questions", QUESTIONS)):
@@ -226,7 +259,10 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a stage is stopped on the way out
     options = parsed_arguments(arguments)
-    run = Run(options.cache.absolute(), options.memory, options.stages, options.questions)
+    cache = options.cache.absolute()
+    cache.mkdir(parents=True, exist_ok=True)
+    kept = Kept(cache / "measured.json", resume=options.resume)
+    run = Run(cache, options.memory, options.stages, options.questions, kept)
     results: dict[str, dict[str, list[Measured]]] = {}
     contents: dict[str, Content] = {}
     different: dict[str, Different] = {}
@@ -236,7 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             contents[size] = content_of(journals)
             for turn in range(options.rounds or ROUNDS[size]):
                 note(f"{size}, round {turn + 1}: {contents[size].records:,} records")
-                found, different[size] = run.measure(journals, turn=turn)
+                found, different[size] = run.measure(journals, size, turn)
                 for stage, measured in found.items():
                     results.setdefault(size, {}).setdefault(stage, []).append(measured)
     except (StageFailed, JournalError) as error:

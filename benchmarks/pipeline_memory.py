@@ -20,11 +20,15 @@ class Peak:
 
 
 class Watch:
-    """Watches ``process`` from the beginning of the block to its end."""
+    """Watches ``process`` from the beginning of the block to its end.
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    It is killed when it takes more than ``limit`` bytes together with all it started.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], *, limit: int) -> None:
         self.peak = Peak()
-        self._root = process.pid
+        self._process = process
+        self._limit = limit
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -42,7 +46,7 @@ class Watch:
 
     def _look(self) -> None:
         java = others = 0
-        for process in _family(self._root):
+        for process in _family(self._process.pid):
             if process.name == "java":
                 java += process.resident
             else:
@@ -50,6 +54,8 @@ class Watch:
         self.peak.java = max(self.peak.java, java)
         self.peak.others = max(self.peak.others, others)
         self.peak.total = max(self.peak.total, java + others)
+        if java + others > self._limit:
+            self._process.kill()
 
 
 @dataclass(frozen=True, slots=True)

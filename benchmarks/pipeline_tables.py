@@ -79,12 +79,14 @@ def engines(
     yield "|---" * (len(sizes) + 3) + "|"
     for question, stages in asked.items():
         for engine, stage in stages.items():
-            cells = [
-                f"{_seconds(results[size][stage])} ({most(results[size][stage], 'rss_mb'):,.0f})"
-                for size in sizes
-            ]
-            rows = sum(different[size][question][engine] for size in sizes)
+            cells = [_asked(results[size][stage]) for size in sizes]
+            rows = sum(different[size][question].get(engine, 0) for size in sizes)
             yield f"| {question} | {engine} | {' | '.join(cells)} | {rows} |"
+
+
+def _asked(rounds: Sequence[Measured]) -> str:
+    done = [measured for measured in rounds if measured]
+    return f"{_seconds(done)} ({most(done, 'rss_mb'):,.0f})" if done else "failed"
 
 
 def _seconds(rounds: Sequence[Measured]) -> str:
