@@ -29,7 +29,9 @@ async def view(port: int) -> View:
     async with Peer(port) as peer:
         info = (await peer.call(raw.CLUSTER_INFO)).value
         topics: list[str] = (await peer.call(raw.ALL_TOPICS)).value["topicList"]
-        routes = {topic: (await peer.call(raw.ROUTE, topic=topic)).value for topic in topics}
+        answers = {topic: await peer.call(raw.ROUTE, topic=topic) for topic in topics}
+    # The last broker of a topic may go while one asks.
+    routes = {topic: route.value for topic, route in answers.items() if route.code == raw.SUCCESS}
     clusters = {name: sorted(brokers) for name, brokers in info["clusterAddrTable"].items()}
     return {
         "brokers": info["brokerAddrTable"],
