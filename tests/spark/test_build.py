@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from routebook.journal.record import Record
 from routebook_spark.jobs import Built, build
 from routebook_spark.silver.build import INTERNAL
-from routebook_spark.tables import BROKER_AVAILABILITY, DIVERGENCE, GOLD, SILVER, Lake, Table
+from routebook_spark.tables import BROKER_AVAILABILITY, GOLD, SILVER, Lake, Table
 from support.silverlakes import Intake, Part, Row, in_order, plain
 from support.sparkhistories import deliveries, histories, lost_spans
 
-SEED = 42
+SEED = 39  # what is lost is lost late: nobody knows anything after it
 SIZE = 60  # records of a segment
 MADE = (*SILVER, *INTERNAL, *GOLD)
 Tables = dict[str, list[Row]]
@@ -90,8 +90,7 @@ def _rounded(value: Any) -> Any:
 
 @pytest.mark.parametrize("table", MADE, ids=lambda table: table.name)
 def test_a_table_built_in_batches_is_the_one_built_at_once(story: Story, table: Table) -> None:
-    # Two nodes whose clocks are known to a second only need not differ.
-    assert story.full[table.name] or table is DIVERGENCE
+    assert story.full[table.name]
     assert story.incremental[table.name] == story.full[table.name]
 
 
