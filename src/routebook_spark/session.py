@@ -52,10 +52,18 @@ def _settings(memory: str) -> dict[str, str]:
         "spark.sql.extensions": _EXTENSIONS,
         "spark.sql.catalog.spark_catalog": _CATALOG,
         "spark.sql.session.timeZone": "UTC",
+        # Where in Python a column was made, for messages: five calls of Java more for each of them.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.enabled": "false",
         # Adaptive execution joins small partitions; more than the cores are for large data only.
         "spark.sql.shuffle.partitions": str(max(2 * (os.cpu_count() or 1), 4)),
+        # Ten times as much comes out of packed segments, to be sorted in memory; and small tasks
+        # keep all cores busy to the end.
+        "spark.sql.files.maxPartitionBytes": "32m",
         "spark.databricks.delta.snapshotPartitions": "2",
+        # Of new tables. What rows are looked for by comes first in all of them, and the least and
+        # greatest value of every other column would take a tenth of the time to write events.
+        "spark.databricks.delta.properties.defaults.dataSkippingNumIndexedCols": "8",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.driver.extraJavaOptions": QUIET,
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),

@@ -44,8 +44,8 @@ from routebook_spark.bronze.segments import (
 from routebook_spark.errors import SegmentVanished, TablesInUse
 from routebook_spark.tables import Lake
 
-AT_ONCE = 64
-"""Segments in one batch: some 30 million records at most."""
+AT_ONCE = 128
+"""Segments in one batch: some 60 million records at most."""
 
 _CONFLICTS = (
     ConcurrentAppendException,
