@@ -32,7 +32,8 @@ demo: spark ## three nodes, simulated brokers and faults for a minute, then the 
 
 test: check peers ## set everything up and run every test, real RocketMQ programs included
 	@echo "running all tests"
-	@$(BIN)/pytest -q tests/property tests/integration tests/interop tests/spark
+	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
+		tests/spark tests/interop tests/integration tests/property
 
 check: lint types unit ## the fast inner loop: lint, types, unit tests
 

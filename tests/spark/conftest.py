@@ -10,6 +10,15 @@ from routebook_spark.session import QUIET, build_session
 from routebook_spark.tables import Lake
 from support.smallspark import JAVA, SETTINGS
 
+PATIENCE_S = 1500  # for a test with what is made for the others of its module, on busy cores
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(PATIENCE_S))
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

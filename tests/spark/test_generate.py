@@ -34,8 +34,6 @@ SCALE = f"--brokers {BROKERS} --topics 40 --nodes {NODES} --days {DAYS} --churn 
 FAULTS = "--partition-on 0 --loss-on 1 --cold-on 0"
 PATIENCE_S = 500.0
 
-pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
-
 
 @dataclass(frozen=True)
 class Journals:

@@ -166,7 +166,6 @@ def commits(tables: Path, table: Table) -> int:
     return len(list((tables / table.name / "_delta_log").glob("*.json")))
 
 
-@pytest.mark.timeout(600)
 def test_a_run_that_is_killed_at_any_moment_loses_and_doubles_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
