@@ -1,7 +1,9 @@
 """The same tables by one process, by a standalone master with two workers, and by other engines."""
 
+import json
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,18 +13,19 @@ from benchmarks.lakes import ask_duckdb, ask_polars, differing_rows
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from routebook.journal.reader import read
+from routebook_spark.alerts.limits import Limits
 from routebook_spark.commands.main import spark as spark_commands
 from routebook_spark.tables import ALL, EVENTS, GOLD, Table
 from support.smallspark import environment
 from support.standalone import cluster
+from support.watchruns import expected_alerts
 
 ROOT = Path(__file__).parents[2]
 SCALE = "--brokers 6 --topics 10 --nodes 2 --days 1 --churn 3 --queried 20"
 FAULTS = "--partition-on 0 --loss-on 0 --cold-on 0"
 NOT_COMPARED = {"at"}  # in tables about the work itself: when it was done
 ABOUT_THE_WORK = {"segments", "quarantine", "progress"}
-
-pytestmark = pytest.mark.timeout(1500)
 
 
 def _run(folder: Path, *command: str) -> None:
@@ -78,10 +81,16 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
     return made
 
 
-def test_a_cluster_makes_the_same_tables_as_one_machine(made: Made, tmp_path: Path) -> None:
-    there = tmp_path / "tables"
+def test_a_cluster_makes_the_same_tables_and_alerts_as_one_machine(
+    spark: SparkSession, made: Made, tmp_path: Path
+) -> None:
+    there, alerts = tmp_path / "tables", tmp_path / "alerts.jsonl"
+    watch = ["watch", str(made.journals), "--once", "--checkpoint", str(tmp_path / "watch")]
     with cluster(tmp_path / "cluster", workers=2) as url:
-        for arguments in _commands(made.journals, there):
+        for arguments in (
+            *_commands(made.journals, there),
+            [*watch, "--alerts", str(alerts), "--memory", "1g"],
+        ):
             _run(tmp_path, "routebook", "spark", *arguments, "--master", url)
         logs = [path.read_text() for path in sorted((tmp_path / "cluster").glob("worker-*/log"))]
 
@@ -89,6 +98,12 @@ def test_a_cluster_makes_the_same_tables_as_one_machine(made: Made, tmp_path: Pa
     for table in ALL:
         assert _rows(made.tables, table) == _rows(there, table), table.name
     assert _rows(there, EVENTS)
+    told = [json.loads(line) for line in alerts.read_text().splitlines()]
+    by_node = {folder.name: list(read(folder)) for folder in made.journals.glob("ns-*")}
+    assert {alert["kind"] for alert in told} >= {"divergence", "records_lost"}
+    assert Counter((alert["id"], alert["state"]) for alert in told) == expected_alerts(
+        spark, by_node, Limits()
+    )
 
 
 @pytest.mark.parametrize("table", GOLD, ids=lambda table: table.name)

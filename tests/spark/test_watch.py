@@ -17,7 +17,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from routebook.events import RecordsLost
 from routebook.journal.record import Record
-from routebook_spark.alerts.facts import Fact, facts
 from routebook_spark.alerts.limits import Limits
 from routebook_spark.alerts.protobuf import NoProtobuf, check_protobuf
 from routebook_spark.commands.main import spark as spark_commands
@@ -25,17 +24,15 @@ from routebook_spark.watch import Tell, Watching, follow
 from support.brokers import Broker, RegisteringBroker
 from support.nodes import local_node
 from support.raw import Peer
-from support.sparkhistories import events_frame, histories
+from support.sparkhistories import histories
 from support.waiting import soon, wait_for
 from support.watchevents import T0_MS, Journal
 from support.watchprocess import STARTS_S, Folders, watching
-from support.watchruns import gone_through
+from support.watchruns import Named, expected_alerts
 from support.webhooks import Receiver, receiving
 
 LIMITS = Limits()
 MONTH_MS = 30 * 86_400_000
-
-Named = tuple[str, str]  # id and state of an alert
 
 
 def cut(
@@ -70,16 +67,6 @@ def _earlier(record: Record) -> Record:
     return replace(record, wall_ms=record.wall_ms - MONTH_MS, event=event)
 
 
-def expected(spark: SparkSession, by_node: Mapping[str, Sequence[Record]]) -> Counter[Named]:
-    """What plain Python finds in all records at once."""
-    rows = facts(
-        events_frame(spark, by_node), unknown_per_minute=LIMITS.unknown_per_minute
-    ).collect()
-    found = gone_through((Fact(**row.asDict()) for row in rows), LIMITS)
-    return Counter((alert.id, alert.state) for alert in found)
-
-
-@pytest.mark.timeout(600)
 def test_alerts_of_a_stream_are_each_told_once_across_stops_and_what_is_gone_is_forgotten(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -125,7 +112,7 @@ def test_alerts_of_a_stream_are_each_told_once_across_stops_and_what_is_gone_is_
     query = watch(told.__setitem__, every_s=0.1)
     query.processAllAvailable()
     found = [row for rows in told.values() for row in rows]
-    assert Counter((row.id, row.state) for row in found) == expected(spark, by_node)
+    assert Counter((row.id, row.state) for row in found) == expected_alerts(spark, by_node, LIMITS)
     assert len({row.kind for row in found}) >= 4
 
     folders.write({lasting: later.records[1:]})
@@ -158,7 +145,6 @@ def check_received(receiver: Receiver, lines: Sequence[Mapping[str, Any]]) -> No
     assert bodies == {json.dumps(line, sort_keys=True) for line in lines}
 
 
-@pytest.mark.timeout(600)
 def test_a_watch_that_is_killed_in_a_trigger_tells_each_alert_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -180,13 +166,12 @@ def test_a_watch_that_is_killed_in_a_trigger_tells_each_alert_once(
         done = invoked(*args, "--once")
         assert done.exit_code == 0, done.output
         lines = in_file(file)
-        true = expected(spark, by_node)
+        true = expected_alerts(spark, by_node, LIMITS)
         assert Counter((line["id"], line["state"]) for line in lines) == true
         check_received(receiver, lines)
     assert console_names([*watch.output, *done.stdout.splitlines()]) == set(true)
 
 
-@pytest.mark.timeout(600)
 async def test_nodes_that_run_are_watched_by_what_they_write(tmp_path: Path) -> None:
     """One broker reaches one of two nodes at first; a client asks for a topic nobody holds."""
     homes, file = tmp_path / "nodes", tmp_path / "alerts.jsonl"

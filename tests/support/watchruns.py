@@ -1,15 +1,22 @@
 """Facts gone through as triggers do it, in plain Python, and what came of it."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pyspark.sql import SparkSession
+
+from routebook.journal.record import Record
 from routebook_spark.alerts.board import Board
-from routebook_spark.alerts.facts import BUCKETS, Fact
+from routebook_spark.alerts.facts import BUCKETS, Fact, facts
 from routebook_spark.alerts.ledger import Alert
 from routebook_spark.alerts.limits import Limits
 from routebook_spark.alerts.lookout import look_at
+from support.sparkhistories import events_frame
 from support.watchevents import T0_MS
+
+Named = tuple[str, str]  # id and state of an alert
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +29,17 @@ class Ending:
     raised_s: float
     resolved_s: float | None
     nodes: tuple[str, ...]
+
+
+def expected_alerts(
+    spark: SparkSession, by_node: Mapping[str, Sequence[Record]], limits: Limits
+) -> Counter[Named]:
+    """What plain Python finds in all records at once."""
+    rows = facts(
+        events_frame(spark, by_node), unknown_per_minute=limits.unknown_per_minute
+    ).collect()
+    found = gone_through((Fact(**row.asDict()) for row in rows), limits)
+    return Counter((alert.id, alert.state) for alert in found)
 
 
 def gone_through(told: Iterable[Fact], limits: Limits, *, triggers: int = 1) -> list[Alert]:
