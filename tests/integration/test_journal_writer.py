@@ -141,6 +141,29 @@ def test_sealing_is_told_in_another_thread(tmp_path: Path) -> None:
     sound(tmp_path)
 
 
+def test_nothing_is_removed_before_there_is_a_snapshot(tmp_path: Path) -> None:
+    there: list[tuple[Span, ...]] = []
+
+    def on_sealed(path: Path) -> None:
+        there.append(list_folder(tmp_path).sealed)
+        if path.name == Span(6, 10).packed:
+            (tmp_path / snapshot_name(10)).touch()
+
+    clock = Clock()
+    writer = JournalWriter(
+        JournalSettings(tmp_path, rotate_records=5, retain_bytes=1),
+        NODE,
+        wall_ms=clock.wall_ms,
+        mono_ms=clock.mono_ms,
+        on_sealed=on_sealed,
+    )
+    writer.open()
+    for number in range(12):
+        writer.append(numbered(number))
+    writer.close()
+    assert there == [(Span(1, 5),), (Span(1, 5), Span(6, 10)), (Span(11, 12),)]
+
+
 def test_retention_by_age_and_by_bytes(tmp_path: Path) -> None:
     for day, first in enumerate((1, 11, 21, 31)):
         clock = Clock(NOON_MS + day * DAY_MS)

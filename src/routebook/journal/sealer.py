@@ -26,7 +26,8 @@ _NICENESS = 10
 class Sealer:
     """Attributes without an underscore may be read by any thread.
 
-    ``on_sealed`` is called in this one, with the path of a segment that was sealed.
+    ``on_sealed`` is called in this one, with the path of a segment that was sealed. Whoever it is
+    makes snapshots: nothing is taken away before there is one.
     """
 
     def __init__(
@@ -127,6 +128,8 @@ class Sealer:
         listing = list_folder(self._folder)
         kept = kept_in(self._folder, listing, self._known)
         newest = listing.snapshots[-1] if listing.snapshots else None
+        if newest is None and self._on_sealed is not None:
+            newest = 0  # what the node knows is in the records only
         gone = expired(
             kept,
             now_ms=self._wall_ms(),
