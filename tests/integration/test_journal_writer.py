@@ -124,18 +124,8 @@ def test_sealing_is_told_in_another_thread(tmp_path: Path) -> None:
         told.append((path, path.exists(), threading.current_thread().name))
         raise RuntimeError("whoever is told has trouble of its own")
 
-    clock = Clock()
-    writer = JournalWriter(
-        JournalSettings(tmp_path, rotate_records=5),
-        NODE,
-        wall_ms=clock.wall_ms,
-        mono_ms=clock.mono_ms,
-        on_sealed=on_sealed,
-    )
-    writer.open()
-    for number in range(12):
-        writer.append(numbered(number))
-    writer.close()
+    events = map(numbered, range(12))
+    write_journal(tmp_path, events, rotate_records=5, on_sealed=on_sealed)
     paths = [tmp_path / span.packed for span in (Span(1, 5), Span(6, 10), Span(11, 12))]
     assert told == [(path, True, "journal-seal") for path in paths]
     sound(tmp_path)
@@ -149,18 +139,8 @@ def test_nothing_is_removed_before_there_is_a_snapshot(tmp_path: Path) -> None:
         if path.name == Span(6, 10).packed:
             (tmp_path / snapshot_name(10)).touch()
 
-    clock = Clock()
-    writer = JournalWriter(
-        JournalSettings(tmp_path, rotate_records=5, retain_bytes=1),
-        NODE,
-        wall_ms=clock.wall_ms,
-        mono_ms=clock.mono_ms,
-        on_sealed=on_sealed,
-    )
-    writer.open()
-    for number in range(12):
-        writer.append(numbered(number))
-    writer.close()
+    events = map(numbered, range(12))
+    write_journal(tmp_path, events, rotate_records=5, retain_bytes=1, on_sealed=on_sealed)
     assert there == [(Span(1, 5),), (Span(1, 5), Span(6, 10)), (Span(11, 12),)]
 
 

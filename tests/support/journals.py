@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -249,11 +249,18 @@ class Clock:
 
 
 def writer_of(
-    folder: Path, *, clock: Clock | None = None, node: str = NODE, **settings: Any
+    folder: Path,
+    *,
+    clock: Clock | None = None,
+    node: str = NODE,
+    on_sealed: Callable[[Path], None] | None = None,
+    **settings: Any,
 ) -> JournalWriter:
     clock = clock or Clock()
     chosen = JournalSettings(folder, **settings)
-    return JournalWriter(chosen, node, wall_ms=clock.wall_ms, mono_ms=clock.mono_ms)
+    return JournalWriter(
+        chosen, node, wall_ms=clock.wall_ms, mono_ms=clock.mono_ms, on_sealed=on_sealed
+    )
 
 
 @contextmanager
