@@ -87,16 +87,20 @@ class StageFailed(Exception):
 
 
 class Kept:
-    """What has been measured so far, in a file; with ``resume`` that of an earlier run too."""
+    """What has been measured so far, in a file; with ``resume`` that of an earlier run too.
+
+    Of each round, its stages and what the engines' answers differ in. The tables of a round are
+    gone when the next one begins, so nothing of it can be found out later.
+    """
 
     def __init__(self, path: Path, *, resume: bool) -> None:
         self._path = path
-        self._rounds: dict[str, Found] = (
+        self._rounds: dict[str, tuple[Found, Different]] = (
             json.loads(path.read_text()) if resume and path.exists() else {}
         )
 
-    def of(self, size: str, turn: int) -> Found:
-        return self._rounds.setdefault(f"{size} {turn + 1}", {})
+    def of(self, size: str, turn: int) -> tuple[Found, Different]:
+        return self._rounds.setdefault(f"{size} {turn + 1}", ({}, {}))
 
     def save(self) -> None:
         self._path.write_text(json.dumps(self._rounds, indent=1))
@@ -125,7 +129,7 @@ class Run:
     def measure(self, journals: Path, size: str, turn: int) -> tuple[Found, Different]:
         """Every stage once, on tables that do not exist yet; and which rows engines differ in."""
         tables, out = self.cache / "tables", self.cache / "out"
-        found = self.kept.of(size, turn)
+        found, different = self.kept.of(size, turn)
         for folder in (tables, out):
             if not found:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -133,6 +137,8 @@ class Run:
 
         def run(stage: str) -> None:
             if stage not in found:
+                if stage == INGEST:  # which would go on with what a run that was stopped has taken
+                    shutil.rmtree(tables)
                 found[stage] = self._run(stage, journals, tables, out)
                 self.kept.save()
 
@@ -140,8 +146,9 @@ class Run:
             run(stage)
             if stage == SCAN:
                 shutil.rmtree(out / SCAN, ignore_errors=True)  # it is as large as the journals
-        different: Different = {}
         for question in self.questions:
+            if question in different:
+                continue
             asked = asked_of(question)
             for place in range(len(asked)):
                 run(list(asked.values())[(place + turn) % len(asked)])
@@ -149,6 +156,7 @@ class Run:
                 engine: answer_of(stage, out) for engine, stage in asked.items() if found[stage]
             }
             different[question] = differing_rows(question, answers, tables)
+            self.kept.save()
         return found, different
 
     def _run(self, stage: str, journals: Path, tables: Path, out: Path) -> Measured:
