@@ -1,7 +1,7 @@
 """topic_balance by DuckDB and by Polars.
 
-What Spark has in a list for each topic is in rows here: looked-at hours joined with the routes that
-were told in them. How long one broker was alone is summed up instant by instant.
+Looked-at hours are joined, day by day, with the routes that were told in them. How long one broker
+was alone is summed up instant by instant.
 """
 
 import polars as pl
@@ -40,11 +40,16 @@ SQL = f"""
                CASE WHEN at_ms < until_ms THEN hour
                     WHEN hour < ends.last_hour THEN hour + 1 ELSE next_hour END AS hour
         FROM ends JOIN told ON hour = least(at_ms // {HOUR_MS}, ends.last_hour)),
+    daily AS (
+        SELECT * EXCLUDE (last_hour, next_hour),
+               unnest(range(begin_ms // {DAY_MS}, end_ms // {DAY_MS} + 1)) AS day
+        FROM cut),
     inside AS (
         SELECT cluster, topic, hour, broker, from_seq, begin_ms, end_ms, readable, writable,
                begin_ms < until_ms AND end_ms >= until_ms AS listed,
                begin_ms <= from_ms AND end_ms >= until_ms AS lasting
-        FROM looked_at JOIN hours USING (hour) JOIN cut USING (cluster, topic)
+        FROM (SELECT *, hour // 24 AS day FROM looked_at) JOIN hours USING (hour)
+            JOIN daily USING (cluster, topic, day)
         WHERE begin_ms < (hour + 1) * {HOUR_MS} AND end_ms > hour * {HOUR_MS}),
     by_broker AS (
         SELECT cluster, topic, hour, broker, bool_or(listed) AS listed,
@@ -186,9 +191,11 @@ def _states(looked_at: pl.LazyFrame, pieces: pl.LazyFrame, spans: pl.LazyFrame) 
     begin_ms, end_ms = pl.col("begin_ms"), pl.col("end_ms")
     from_ms, until_ms = pl.col("from_ms"), pl.col("until_ms")
     writable = pl.col("writable")
+    days = pl.int_ranges(begin_ms // DAY_MS, end_ms // DAY_MS + 1)
+    daily = pieces.drop("last_hour", "next_hour").with_columns(days.alias("day")).explode("day")
     inside = (
-        looked_at.select(*_KEY, "from_ms", "until_ms")
-        .join(pieces.drop("last_hour", "next_hour"), on=["cluster", "topic"])
+        looked_at.select(*_KEY, (pl.col("hour") // 24).alias("day"), "from_ms", "until_ms")
+        .join(daily, on=["cluster", "topic", "day"])
         .filter((begin_ms < (pl.col("hour") + 1) * HOUR_MS) & (end_ms > pl.col("hour") * HOUR_MS))
         .with_columns(
             ((begin_ms < until_ms) & (end_ms >= until_ms)).alias("listed"),

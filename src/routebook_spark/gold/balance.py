@@ -16,6 +16,19 @@ from routebook_spark.schemas import TOPIC_BALANCE
 
 _READ, _WRITE = 4, 2  # bits of the permission
 _DAY_HOURS = 24
+_TOPIC = ("cluster", "topic")
+_LOOKED_AT = (*_TOPIC, "day", "hour")
+_PIECE = ("broker", "from_seq", "begin_ms", "end_ms", "readable", "writable")
+_STATE = (
+    "brokers",
+    "writable_brokers",
+    "write_queues",
+    "read_queues",
+    "min_queues",
+    "max_queues",
+    "skew",
+    "top_broker",
+)
 
 
 def topic_balance(
@@ -25,18 +38,10 @@ def topic_balance(
     told = _told_hours(coverage, from_day)
     stretches = _stretches(told)
     hours = _with_stretches(told, stretches)
-    topics = (
-        _pieces(told_routes(versions, from_day=from_day), told, stretches)
-        .groupBy("cluster", "topic")
-        .agg(
-            F.collect_list("piece").alias("pieces"),
-            F.array_distinct(F.flatten(F.collect_list("hours"))).alias("hours"),
-        )
-    )
-    looked_at = topics.select("cluster", "topic", "pieces", F.explode("hours").alias("hour")).join(
-        F.broadcast(hours), "hour"
-    )
-    rows = _rows(_compared(_states(looked_at)), hours)
+    pieces = _pieces(told_routes(versions, from_day=from_day), stretches)
+    inside = _inside(_looked_at(pieces, told), pieces, hours)
+    states = _states(_by_broker(inside), hours)
+    rows = _rows(_compared(states), hours)
     hour_at = F.timestamp_millis(F.col("hour") * HOUR_MS)
     return rows.select(
         F.to_date(hour_at).alias("day"),
@@ -113,17 +118,13 @@ def _day_of(hour: str) -> Column:
 # -- what they told
 
 
-def _pieces(routes: DataFrame, told: DataFrame, stretches: DataFrame) -> DataFrame:
-    """Routes as they were told: ``cluster, topic, piece`` and the ``hours`` to look at for it."""
+def _pieces(routes: DataFrame, stretches: DataFrame) -> DataFrame:
+    """Routes as they were told, cut where another node begins to tell."""
     first_ms = F.col("first_hour") * HOUR_MS
     until_ms = (F.col("last_hour") + 1) * HOUR_MS
-    pieces = (
-        routes.join(
-            F.broadcast(stretches),
-            (F.col("node") == F.col("teller"))
-            & (F.col("begin_ms") < until_ms)
-            & (F.col("end_ms") > first_ms),
-        )
+    told = (F.col("node") == F.col("teller")) & (F.col("begin_ms") < until_ms)
+    return (
+        routes.join(F.broadcast(stretches), told & (F.col("end_ms") > first_ms))
         .withColumns(
             {
                 "begin_ms": F.greatest("begin_ms", first_ms),
@@ -134,15 +135,20 @@ def _pieces(routes: DataFrame, told: DataFrame, stretches: DataFrame) -> DataFra
         )
         .withColumn("begin_hour", unit_of("begin_ms", HOUR_MS))
         .withColumn("end_hour", F.least(unit_of("end_ms", HOUR_MS), "last_hour"))
+        .select(*_TOPIC, *_PIECE, "begin_hour", "end_hour", "last_hour", "next_hour")
     )
+
+
+def _looked_at(pieces: DataFrame, told: DataFrame) -> DataFrame:
+    """The hours of topics in which something may be different: ``cluster, topic, day, hour``."""
     for end in ("begin", "end"):
         known = told.select(
             F.col("hour").alias(f"{end}_hour"), F.col("until_ms").alias(f"{end}_known_ms")
         )
         pieces = pieces.join(F.broadcast(known), f"{end}_hour")
-    piece = F.struct("broker", "from_seq", "begin_ms", "end_ms", "readable", "writable")
     hours = F.array_compact(F.array(_hour_to_look_at("begin"), _hour_to_look_at("end")))
-    return pieces.select("cluster", "topic", piece.alias("piece"), hours.alias("hours"))
+    looked_at = pieces.select(*_TOPIC, F.explode(hours).alias("hour")).distinct()
+    return looked_at.withColumn("day", _day_of("hour"))
 
 
 def _hour_to_look_at(end: str) -> Column:
@@ -162,71 +168,97 @@ def _queues_if(bit: int, queues: str) -> Column:
 # -- what that was like
 
 
-def _states(looked_at: DataFrame) -> DataFrame:
-    """``state`` at the end of each hour, and ``single_ms`` in it."""
+def _inside(looked_at: DataFrame, pieces: DataFrame, hours: DataFrame) -> DataFrame:
+    """Hours that are looked at with each piece in them; one without any has a row too.
+
+    They are found day by day. A topic has more pieces, and more hours to look at, the longer it is
+    known: every piece compared with every hour would take the square of that time.
+    """
+    days = F.sequence(_day_of("begin_hour"), _day_of("end_hour"))
+    by_day = pieces.select(*_TOPIC, *_PIECE, F.explode(days).alias("day"))
+    known = hours.select("hour", "from_ms", "until_ms")
     start_ms, end_ms = F.col("hour") * HOUR_MS, (F.col("hour") + 1) * HOUR_MS
-    until_ms = F.col("until_ms")
-    inside = looked_at.withColumn(
-        "inside",
-        F.filter("pieces", lambda p: (p["begin_ms"] < end_ms) & (p["end_ms"] > start_ms)),
-    ).drop("pieces")
-    listed = inside.withColumn(
-        "listed",
-        F.filter("inside", lambda p: (p["begin_ms"] < until_ms) & (p["end_ms"] >= until_ms)),
-    ).withColumn("listed", _latest(F.col("listed")))
-    writable = listed.withColumn("writable", F.filter("listed", lambda p: p["writable"] > 0))
+    at = [F.col(f"at.{name}") == F.col(f"piece.{name}") for name in (*_TOPIC, "day")]
+    met = (F.col("begin_ms") < end_ms) & (F.col("end_ms") > start_ms)
     return (
-        writable.withColumn("state", _state())
-        .withColumn("single_ms", _single_ms())
-        .withColumn("existed", F.size("inside") > 0)
-        .drop("inside", "listed", "writable", "spans", "from_ms", "until_ms")
+        looked_at.alias("at")
+        .join(by_day.alias("piece"), [*at, met], "left")
+        .select("at.*", *_PIECE)
+        .join(F.broadcast(known), "hour")
     )
 
 
-def _latest(listed: Column) -> Column:
-    """One for each broker: a clock that was set back may make two of them overlap."""
-    brokers = F.array_distinct(F.transform(listed, lambda p: p["broker"]))
+def _by_broker(inside: DataFrame) -> DataFrame:
+    """What each broker had in an hour: ``listed`` at the end of it, and what came or went.
 
-    def superseded(p: Column) -> Column:
-        return F.exists(
-            listed, lambda q: (q["broker"] == p["broker"]) & (q["from_seq"] > p["from_seq"])
+    One is listed once: a clock that was set back may make two of its pieces overlap, and the later
+    one counts. ``steady`` is whether it took messages as long as anything is known of the hour;
+    ``passing`` are pieces in which it took some for a while only.
+    """
+    until_ms = F.col("until_ms")
+    there = (F.col("begin_ms") < until_ms) & (F.col("end_ms") >= until_ms)
+    throughout = (F.col("begin_ms") <= F.col("from_ms")) & (F.col("end_ms") >= until_ms)
+    taking = F.col("writable") > 0
+    return inside.groupBy(*_LOOKED_AT, "broker").agg(
+        F.max(F.when(there, F.struct("from_seq", "readable", "writable"))).alias("listed"),
+        F.max(taking & throughout).alias("steady"),
+        F.collect_list(
+            F.when(taking & ~throughout, F.struct("broker", "begin_ms", "end_ms"))
+        ).alias("passing"),
+    )
+
+
+def _states(by_broker: DataFrame, hours: DataFrame) -> DataFrame:
+    """``state`` at the end of each hour, and ``single_ms`` in it."""
+    readable, writable = F.col("listed.readable"), F.col("listed.writable")
+    taking = F.when(writable > 0, writable)
+    steady = F.when(F.col("steady"), F.col("broker"))
+    totals = by_broker.groupBy(*_LOOKED_AT).agg(
+        (F.count("broker") > 0).alias("existed"),
+        F.count("listed").alias("brokers"),
+        F.count(taking).alias("writable_brokers"),
+        F.coalesce(F.sum(writable), F.lit(0)).alias("write_queues"),
+        F.coalesce(F.sum(readable), F.lit(0)).alias("read_queues"),
+        F.min(taking).alias("min_queues"),
+        F.max(taking).alias("max_queues"),
+        F.min(F.when(writable > 0, F.struct(-writable, "broker")))["broker"].alias("top_broker"),
+        F.count(steady).alias("steady"),
+        F.min(steady).alias("steady_broker"),
+        F.flatten(F.collect_list("passing")).alias("passing"),
+    )
+    skew = F.col("max_queues") * F.col("writable_brokers") / F.col("write_queues")
+    return (
+        totals.withColumn("skew", F.when(F.col("write_queues") > 0, skew))
+        .join(F.broadcast(hours), "hour")
+        .select(
+            *_TOPIC,
+            "hour",
+            F.struct(*_STATE).alias("state"),
+            _single_ms().alias("single_ms"),
+            "existed",
+            "known_ms",
+            "first",
+            "last_hour",
         )
-
-    return F.when(F.size(brokers) == F.size(listed), listed).otherwise(
-        F.filter(listed, lambda p: ~superseded(p))
     )
-
-
-def _state() -> Column:
-    listed, writable = F.col("listed"), F.col("writable")
-    queues = F.transform(writable, lambda p: p["writable"])
-    brokers = F.size(writable).cast("long")
-    total = _sum(queues)
-    largest = F.array_min(F.transform(writable, lambda p: F.struct(-p["writable"], p["broker"])))
-    return F.struct(
-        F.size(listed).cast("long").alias("brokers"),
-        brokers.alias("writable_brokers"),
-        total.alias("write_queues"),
-        _sum(F.transform(listed, lambda p: p["readable"])).alias("read_queues"),
-        F.array_min(queues).alias("min_queues"),
-        F.array_max(queues).alias("max_queues"),
-        (F.array_max(queues) * brokers / total).alias("skew"),
-        largest["broker"].alias("top_broker"),
-    )
-
-
-def _sum(numbers: Column) -> Column:
-    return F.aggregate(numbers, F.lit(0).cast("long"), lambda total, number: total + number)
 
 
 def _single_ms() -> Column:
     """How long of the known time exactly one broker took messages."""
-    inside = F.filter("inside", lambda p: p["writable"] > 0)
-    lasting = F.forall(
-        inside, lambda p: (p["begin_ms"] <= F.col("from_ms")) & (p["end_ms"] >= F.col("until_ms"))
+    steady, passing = F.col("steady"), F.col("passing")
+    nobody = F.lit(0).cast("long")
+    always = F.array(
+        F.struct(
+            F.col("steady_broker").alias("broker"),
+            F.col("from_ms").alias("begin_ms"),
+            F.col("until_ms").alias("end_ms"),
+        )
     )
-    return F.when(lasting & (F.size(inside) == F.size("writable")), _lasting_single_ms()).otherwise(
-        _alone_ms(inside, F.col("spans"))
+    return (
+        F.when(steady > 1, nobody)
+        .when(F.size(passing) == 0, F.when(steady == 1, F.col("known_ms")).otherwise(nobody))
+        .when(steady == 1, _alone_ms(F.concat(always, passing), F.col("spans")))
+        .otherwise(_alone_ms(passing, F.col("spans")))
     )
 
 
@@ -238,7 +270,7 @@ def _lasting_single_ms() -> Column:
 
 def _alone_ms(pieces: Column, spans: Column) -> Column:
     """How long of ``spans`` there are pieces of exactly one broker."""
-    instants = F.array_sort(
+    instants = F.sort_array(
         F.array_distinct(
             F.flatten(
                 F.concat(
@@ -248,23 +280,20 @@ def _alone_ms(pieces: Column, spans: Column) -> Column:
             )
         )
     )
-    moments = F.arrays_zip(
-        F.slice(instants, 1, F.size(instants) - 1).alias("from_ms"),
-        F.slice(instants, 2, F.size(instants) - 1).alias("until_ms"),
-    )
 
-    def alone(moment: Column) -> Column:
-        there = F.filter(
-            pieces,
-            lambda p: (p["begin_ms"] <= moment["from_ms"]) & (p["end_ms"] >= moment["until_ms"]),
-        )
-        known = F.exists(
-            spans,
-            lambda s: (s["from_ms"] <= moment["from_ms"]) & (s["until_ms"] >= moment["until_ms"]),
-        )
+    def alone(from_ms: Column, until_ms: Column) -> Column:
+        there = F.filter(pieces, lambda p: (p["begin_ms"] <= from_ms) & (p["end_ms"] >= until_ms))
+        known = F.exists(spans, lambda s: (s["from_ms"] <= from_ms) & (s["until_ms"] >= until_ms))
         return known & (F.size(F.array_distinct(F.transform(there, lambda p: p["broker"]))) == 1)
 
-    return _sum(F.transform(F.filter(moments, alone), lambda m: m["until_ms"] - m["from_ms"]))
+    def so_far(before: Column, at_ms: Column) -> Column:
+        since_ms = F.when(alone(before["at_ms"], at_ms), at_ms - before["at_ms"]).otherwise(0)
+        return F.struct(at_ms.alias("at_ms"), (before["total_ms"] + since_ms).alias("total_ms"))
+
+    nothing = F.struct(
+        F.lit(None).cast("long").alias("at_ms"), F.lit(0).cast("long").alias("total_ms")
+    )
+    return F.aggregate(instants, nothing, so_far, lambda total: total["total_ms"])
 
 
 # -- which rows that makes
