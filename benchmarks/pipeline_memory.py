@@ -63,11 +63,16 @@ class _Process:
     pid: int
     parent: int
     name: str
+    virtual: int
     resident: int
 
 
 def _family(root: int) -> list[_Process]:
-    """``root`` and all that descend from it, as far as they are there."""
+    """``root`` and all that descend from it, as far as they are there.
+
+    One that Java is about to start has all the memory of Java for a moment, the same and not as
+    much again: nothing but the size tells it from what it is going to be.
+    """
     by_parent: dict[int, list[_Process]] = {}
     family: list[_Process] = []
     for process in _processes():
@@ -75,7 +80,8 @@ def _family(root: int) -> list[_Process]:
         if process.pid == root:
             family.append(process)
     for process in family:  # which grows meanwhile
-        family += by_parent.get(process.pid, [])
+        children = by_parent.get(process.pid, [])
+        family += [child for child in children if child.virtual != process.virtual]
     return family
 
 
@@ -90,5 +96,6 @@ def _processes() -> list[_Process]:
             continue  # it has ended meanwhile
         name, _, rest = stat.partition("(")[2].rpartition(")")
         numbers = rest.split()
-        found.append(_Process(int(folder.name), int(numbers[1]), name, int(numbers[21]) * _PAGE))
+        parent, virtual, resident = (int(numbers[place]) for place in (1, 20, 21))
+        found.append(_Process(int(folder.name), parent, name, virtual, resident * _PAGE))
     return found
