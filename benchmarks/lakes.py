@@ -1,13 +1,12 @@
-"""The tables of gold worked out by three engines: Spark, DuckDB and Polars, over the same lake.
+"""The tables of gold worked out by DuckDB and by Polars, over the same lake.
 
-A question has the name of its table, and is read from bronze and silver as Delta Lake has them.
-Spark's answer is that of the function that makes the table; those of the others are in
-benchmarks/engines, a module for each table. An answer is Parquet, a file or a folder of them, with
-all rows and columns of the table. They are compared row by row, floats up to six digits.
+A question has the name of its table, and is read from bronze and silver as Delta Lake has them. How
+each engine answers it is in benchmarks/engines, a module for each table. An answer is a Parquet
+file with all rows and columns of the table. It is compared with the table as Spark has built it,
+row by row, floats up to six digits.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -25,57 +24,13 @@ from benchmarks.engines import (
 )
 from benchmarks.engines.columns import Scan, comparable, frame_columns, sql_columns
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
 
 from routebook_spark import tables
-from routebook_spark.gold.availability import broker_availability
-from routebook_spark.gold.balance import topic_balance
-from routebook_spark.gold.convergence import convergence as spark_convergence
-from routebook_spark.gold.demand import topic_demand
-from routebook_spark.gold.divergence import divergence as spark_divergence
-from routebook_spark.gold.exposure import stale_exposure
-from routebook_spark.gold.flaps import flaps as spark_flaps
-from routebook_spark.gold.forecast import capacity_forecast
-from routebook_spark.gold.heartbeats import heartbeat_health
-from routebook_spark.tables import GOLD, Lake
+from routebook_spark.tables import GOLD
 
 QUESTIONS = tuple(table.name for table in GOLD)
 _SCHEMAS = {table.name: table.schema for table in GOLD}
 _READ = (tables.EVENTS, *tables.SILVER)
-
-# -- Spark
-
-
-def ask_spark(spark: SparkSession, question: str, lake: Path, out: Path) -> None:
-    rows = _by_spark(Lake(spark, str(lake)))[question]()
-    rows.write.mode("overwrite").parquet(str(out))
-
-
-def _by_spark(lake: Lake) -> Mapping[str, Callable[[], DataFrame]]:
-    events, sessions, suspects, versions, coverage, skew = (
-        lake.read(table)
-        for table in (
-            tables.EVENTS,
-            tables.BROKER_SESSIONS,
-            tables.SUSPECT_TIMES,
-            tables.ROUTE_VERSIONS,
-            tables.NODE_COVERAGE,
-            tables.CLOCK_SKEW,
-        )
-    )
-    demanded, forecasts = lake.read(tables.TOPIC_DEMAND), lake.read(tables.CAPACITY_FORECAST)
-    return {
-        "broker_availability": partial(broker_availability, sessions, suspects, coverage, skew),
-        "flaps": partial(spark_flaps, sessions, coverage, skew),
-        "divergence": partial(spark_divergence, versions, sessions, coverage, skew),
-        "convergence": partial(spark_convergence, sessions, events, coverage, skew),
-        "stale_exposure": partial(stale_exposure, sessions, suspects, events, versions, skew),
-        "topic_balance": partial(topic_balance, versions, coverage),
-        "topic_demand": partial(topic_demand, events, versions, coverage, demanded),
-        "capacity_forecast": partial(capacity_forecast, versions, coverage, forecasts),
-        "heartbeat_health": partial(heartbeat_health, events, sessions),
-    }
-
 
 # -- DuckDB
 
@@ -143,17 +98,14 @@ def ask_polars(question: str, lake: Path, out: Path) -> None:
     rows.select(*frame_columns(_SCHEMAS[question])).sink_parquet(out)
 
 
-# -- all of them
+# -- both of them
 
 
 def differing_rows(question: str, answers: Mapping[str, Path], lake: Path) -> dict[str, int]:
     """How many rows of each answer are not in gold as it was built, or the other way round."""
     with duckdb.connect() as connection:
         for name, path in answers.items():
-            files = path / "*.parquet" if path.is_dir() else path
-            connection.execute(
-                f"CREATE VIEW answer_{name} AS SELECT * FROM read_parquet('{files}')"
-            )
+            connection.execute(f"CREATE VIEW answer_{name} AS SELECT * FROM read_parquet('{path}')")
         _view(connection, lake / question)
         columns = ", ".join(comparable(_SCHEMAS[question]))
         gold = f"SELECT {columns} FROM {question}"

@@ -16,7 +16,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.lakes import ask_duckdb, ask_polars, ask_spark
+from benchmarks.lakes import ask_duckdb, ask_polars
 from benchmarks.records import Measured
 from pyspark.sql import SparkSession
 
@@ -28,7 +28,7 @@ from routebook_spark.silver.news import all_news
 from routebook_spark.tables import GOLD, NODE_COVERAGE, SEGMENTS, Lake
 
 THREADS = 2
-SPARK, DUCKDB, POLARS = "spark", "duckdb", "polars"
+DUCKDB, POLARS = "duckdb", "polars"
 SCAN, INGEST, REPORT, BUILD = "scan", "ingest", "report", "build"
 TABLE, ASK = "table:", "ask:"  # with the name of a table; an engine and a table of gold
 
@@ -46,10 +46,7 @@ def work_of(stage: str, places: Places, spark: SparkSession) -> Callable[[], Non
         return lambda: _scan(spark, places)
     if stage in (INGEST, BUILD, REPORT):
         return lambda: _command(stage, places)
-    if stage.startswith(TABLE):
-        return _making(stage.removeprefix(TABLE), Lake(spark, str(places.tables)))
-    question = stage.rpartition(":")[2]
-    return lambda: ask_spark(spark, question, places.tables, _answer(stage, places))
+    return _making(stage.removeprefix(TABLE), Lake(spark, str(places.tables)))
 
 
 def _scan(spark: SparkSession, places: Places) -> None:
@@ -92,11 +89,6 @@ def _find(name: str, lake: Lake) -> Callable[[], None]:
     raise ValueError(f"no table is called {name}")
 
 
-def _answer(stage: str, places: Places) -> Path:
-    """Where the answer to a question goes."""
-    return places.out / stage.replace(":", "-")
-
-
 def run_on_spark(stage: str, places: Places, *, memory_gb: int) -> Measured:
     started = time.perf_counter()
     spark = build_session(stage, master=f"local[{THREADS}]", memory=f"{memory_gb}g")
@@ -131,7 +123,7 @@ def _heap_mb(spark: SparkSession) -> float:
 
 def run_elsewhere(stage: str, places: Places, *, memory_gb: int) -> Measured:
     _, engine, question = stage.split(":")
-    answer = _answer(stage, places).with_suffix(".parquet")
+    answer = answer_of(stage, places.out)
     started = time.perf_counter()
     if engine == DUCKDB:
         ask_duckdb(question, places.tables, answer, memory_gb=memory_gb, threads=THREADS)
@@ -141,9 +133,8 @@ def run_elsewhere(stage: str, places: Places, *, memory_gb: int) -> Measured:
 
 
 def answer_of(stage: str, out: Path) -> Path:
-    """The file, or folder of files, that asking has made."""
-    place = out / stage.replace(":", "-")
-    return place if place.exists() else place.with_suffix(".parquet")
+    """The file that asking has made."""
+    return out / f"{stage.replace(':', '-')}.parquet"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -154,8 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--memory", type=int, required=True, help="GB")
     options = parser.parse_args(arguments)
     places = Places(options.journals, options.tables, options.out)
-    elsewhere = options.stage.startswith((f"{ASK}{DUCKDB}", f"{ASK}{POLARS}"))
-    run = run_elsewhere if elsewhere else run_on_spark
+    run = run_elsewhere if options.stage.startswith(ASK) else run_on_spark
     print(json.dumps(run(options.stage, places, memory_gb=options.memory)))
     return 0
 
