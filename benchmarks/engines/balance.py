@@ -9,17 +9,9 @@ from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan, kept
 from benchmarks.engines.known import TOLD_ROUTES, told_routes_frame
 from benchmarks.engines.tellers import TELLERS, Tellers
 
-_STATE = (
-    "brokers",
-    "writable_brokers",
-    "write_queues",
-    "read_queues",
-    "min_queues",
-    "max_queues",
-    "skew",
-    "top_broker",
-)
-_COLUMNS = ", ".join(_STATE)
+from routebook_spark.gold.balance import STATE
+
+_COLUMNS = ", ".join(STATE)
 _KEY = ("cluster", "topic", "hour")
 
 SQL = f"""
@@ -106,7 +98,7 @@ SQL = f"""
             LEFT JOIN alone USING (cluster, topic, hour)),
     compared AS (
         SELECT *, lag(state) OVER by_hour AS previous, lead(hour) OVER by_hour AS next_hour
-        FROM (SELECT *, struct_pack({", ".join(f"{n} := {n}" for n in _STATE)}) AS state
+        FROM (SELECT *, struct_pack({", ".join(f"{n} := {n}" for n in STATE)}) AS state
               FROM states)
         WINDOW by_hour AS (PARTITION BY cluster, topic ORDER BY hour)),
     noted AS (
@@ -220,7 +212,7 @@ def _states(looked_at: pl.LazyFrame, pieces: pl.LazyFrame, spans: pl.LazyFrame) 
     known = changing.join(hours, on="hour").join(spans, on=["hour", "node"])
     alone = _alone(inside.filter(writable > 0).join(changing, on=_KEY, how="semi"), known)
     single = pl.col("writable_brokers") == 1
-    counts = [pl.col(name).fill_null(0) for name in _STATE[:4]]
+    counts = [pl.col(name).fill_null(0) for name in STATE[:4]]
     return (
         looked_at.join(totals, on=_KEY, how="left")
         .join(alone, on=_KEY, how="left")
@@ -306,9 +298,9 @@ def _alone(pieces: pl.LazyFrame, known: pl.LazyFrame) -> pl.LazyFrame:
 
 def _rows(states: pl.LazyFrame, hours: pl.LazyFrame) -> pl.LazyFrame:
     topic = ("cluster", "topic")
-    columns = (*topic, *_STATE)
+    columns = (*topic, *STATE)
     differs = pl.any_horizontal(
-        pl.col(name).ne_missing(pl.col(name).shift().over(topic)) for name in _STATE
+        pl.col(name).ne_missing(pl.col(name).shift().over(topic)) for name in STATE
     )
     compared = states.sort(*_KEY).with_columns(
         pl.col("hour").shift(-1).over(topic).alias("next_hour"),

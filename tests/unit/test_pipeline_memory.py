@@ -4,6 +4,7 @@ import sys
 from benchmarks.pipeline_memory import Watch
 
 MB = 1_000_000
+FORKED = "import os, time; held = bytes(b'x' * 200_000_000); os.fork(); time.sleep(2)"
 CHILD = "import time; held = bytearray(200_000_000); time.sleep({seconds})"
 PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
 
@@ -21,6 +22,13 @@ def test_what_a_process_has_started_counts_too() -> None:
     assert 200 * MB < watch.peak.total < 400 * MB
     assert watch.peak.others == watch.peak.total
     assert watch.peak.java == 0
+
+
+def test_memory_that_two_processes_share_counts_once() -> None:
+    process = subprocess.Popen([sys.executable, "-c", FORKED], text=True)
+    with Watch(process, limit=1000 * MB) as watch:
+        assert process.wait() == 0
+    assert 200 * MB < watch.peak.total < 400 * MB
 
 
 def test_too_much_memory_ends_it() -> None:

@@ -14,12 +14,7 @@ from pyspark.sql import functions as F
 from routebook_spark.gold.known import HOUR_MS, known_units, told_routes, unit_of
 from routebook_spark.schemas import TOPIC_BALANCE
 
-_READ, _WRITE = 4, 2  # bits of the permission
-_DAY_HOURS = 24
-_TOPIC = ("cluster", "topic")
-_LOOKED_AT = (*_TOPIC, "day", "hour")
-_PIECE = ("broker", "from_seq", "begin_ms", "end_ms", "readable", "writable")
-_STATE = (
+STATE = (
     "brokers",
     "writable_brokers",
     "write_queues",
@@ -29,6 +24,13 @@ _STATE = (
     "skew",
     "top_broker",
 )
+"""The columns in which an hour may differ from the one before it."""
+
+_READ, _WRITE = 4, 2  # bits of the permission
+_DAY_HOURS = 24
+_TOPIC = ("cluster", "topic")
+_LOOKED_AT = (*_TOPIC, "day", "hour")
+_PIECE = ("broker", "from_seq", "begin_ms", "end_ms", "readable", "writable")
 
 
 def topic_balance(
@@ -233,7 +235,7 @@ def _states(by_broker: DataFrame, hours: DataFrame) -> DataFrame:
         .select(
             *_TOPIC,
             "hour",
-            F.struct(*_STATE).alias("state"),
+            F.struct(*STATE).alias("state"),
             _single_ms().alias("single_ms"),
             "existed",
             "known_ms",
