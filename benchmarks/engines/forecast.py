@@ -22,6 +22,23 @@ from routebook_spark.gold.known import LAST_MS
 _GROUP = ("node", "cluster", "broker")
 
 # Days are numbers here.
+
+
+def _slope_of(name: str) -> str:
+    """As ``_slope``; ``regr_slope`` finds that what does not grow does."""
+    n, x, y, xy, xx = (
+        f"{total} OVER history"
+        for total in (
+            "count(*)",
+            "sum(day)",
+            f"sum({name})",
+            f"sum(day * {name})",
+            "sum(day * day)",
+        )
+    )
+    return f"({n} * {xy} - {x} * {y}) / ({n} * {xx} - {x} * {x})"
+
+
 SQL = f"""
     WITH days AS (
         SELECT node, unit AS day, max(until_ms) AS until_ms FROM ({known_units(DAY_MS)})
@@ -60,9 +77,9 @@ SQL = f"""
     trends AS (
         SELECT *, {LIMIT_BYTES} AS limit_bytes, count(*) OVER history AS history_days,
                CASE WHEN history_days >= {LEAST_DAYS}
-                    THEN regr_slope(topics, day) OVER history END AS topics_per_day,
+                    THEN {_slope_of("topics")} END AS topics_per_day,
                CASE WHEN history_days >= {LEAST_DAYS}
-                    THEN regr_slope(registration_bytes, day) OVER history END AS bytes_per_day
+                    THEN {_slope_of("registration_bytes")} END AS bytes_per_day
         FROM sizes
         WINDOW history AS (PARTITION BY cluster, broker ORDER BY day
                            RANGE BETWEEN {HISTORY_DAYS - 1} PRECEDING AND CURRENT ROW)),
