@@ -119,6 +119,18 @@ def test_without_growth_or_history_there_is_no_such_day(stories: list[Row], brok
     assert (row["days_to_limit"], row["limit_on"]) == (None, None)
 
 
+def test_what_came_and_went_again_did_not_grow(spark: SparkSession) -> None:
+    # Of these days and sizes, 466 bytes and 1,326, the slope in floating point is not quite 0.
+    common = {"node": "ns-1", "cluster": "c", "broker": "b", "from_seq": 1}
+    versions: list[Row] = [{**common, "topic": "t" * 14, "valid_from": at(1000)}]
+    passing = {"valid_from": at(DAY + 1000), "valid_to": at(3 * DAY), "to_seq": 2}
+    versions += [{**common, **passing, "topic": "p" * 13 + str(n)} for n in range(5)]
+    coverage = [{"node": "ns-1", "from_at": at(0), "to_at": at(4 * DAY - 1)}]
+    rows = sorted(build(spark, Made(versions, coverage)), key=lambda row: row["day"])
+    assert [row["registration_bytes"] for row in rows] == [466, 1326, 1326, 466]
+    assert (rows[-1]["bytes_per_day"], rows[-1]["days_to_limit"]) == (0.0, None)
+
+
 def test_a_group_beyond_the_limit_is_there_already(stories: list[Row]) -> None:
     row = last_of(stories, "too-large")
     assert (row["days_to_limit"], row["limit_on"]) == (0.0, row["day"])
