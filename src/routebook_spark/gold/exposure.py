@@ -25,7 +25,9 @@ from routebook_spark.gold.clocks import DAY_MS, on_common_clock
 from routebook_spark.gold.pairs import first_read
 
 POLL_S = 30.0
-LOOK_BACK_MS = DAY_MS
+LOOK_BACK_DAYS = 1
+LOOK_BACK_MS = LOOK_BACK_DAYS * DAY_MS
+LATER_DAYS = 1  # than the removal, by a clock that was set back between a record and it
 UNKNOWN_TIMEOUT_MS = 120_000  # of brokers that say nothing
 HELD_UNTIL_MS = 1000  # before the removal, or later: the guard lets go first, and then they leave
 
@@ -59,17 +61,13 @@ def stale_exposure(
         )
         events = events.where(F.col("day") >= read)
     causes = (*NOTICED, "expired", *RECORDED)
-    gone = on_common_clock(
-        sessions.where(F.col("to_seq").isNotNull() & F.col("cause").isin(*causes)), skew, "ended_at"
-    ).withColumns(
-        {
-            # Durations are by the clock of the node; the common one only says when it was.
-            "removed_ms": F.unix_millis("ended_at"),
-            "ahead_ms": F.unix_millis("ended_at") - F.col("ended_ms"),
-            "began_ms": F.unix_millis("began_at"),
-        }
+    gone = sessions.where(F.col("to_seq").isNotNull() & F.col("cause").isin(*causes)).withColumns(
+        {"removed_ms": F.unix_millis("ended_at"), "began_ms": F.unix_millis("began_at")}
     )
-    alive = _last_alive(gone, suspects, events)
+    # Durations are by the clock of the node; the common one only says when it was.
+    alive = on_common_clock(_last_alive(gone, suspects, events), skew, "ended_at").withColumn(
+        "ahead_ms", F.col("removed_ms") - F.col("ended_ms")
+    )
     counted = _with_topics(_with_topics_lost(alive, versions), versions)
     rows = _rows(counted, poll_s)
     return rows if from_day is None else rows.where(F.col("day") >= F.lit(from_day))
@@ -117,29 +115,46 @@ def _held(gone: DataFrame, suspects: DataFrame) -> DataFrame:
 
 def _recorded(gone: DataFrame, events: DataFrame) -> DataFrame:
     """When those whose end does not tell it last gave a sign of life on record: ``recorded_ms``."""
-    asked = gone.where(F.col("cause").isin(*RECORDED)).select(*ENDED, "from_seq", "removed_ms")
-    at_ms = F.unix_millis("at")
-    # The first gap of a window began before it: from there on they fill it up to the last sign.
-    later_gaps = F.slice("data.gaps_ms", 2, F.greatest(F.size("data.gaps_ms") - 1, F.lit(0)))
-    in_window = (
-        at_ms
-        - F.col("data.window_ms")
-        + F.aggregate(later_gaps, F.lit(0).cast("long"), lambda total, gap: total + gap)
+    ended_on = F.to_date("ended_at")
+    days = F.sequence(F.date_sub(ended_on, LOOK_BACK_DAYS), F.date_add(ended_on, LATER_DAYS))
+    asked = gone.where(F.col("cause").isin(*RECORDED)).select(
+        *ENDED, "from_seq", "removed_ms", F.explode(days).alias("day")
     )
-    sign_ms = F.when(F.col("type") == "HeartbeatGaps", F.least(at_ms, in_window)).otherwise(at_ms)
     types = ("BrokerRegistered", "BrokerUpdated", "BrokerConfirmed", "RegistrationCompleted")
-    signs = events.where(F.col("type").isin(*types, "HeartbeatGaps")).select(
-        *PROCESS, "seq", sign_ms.alias("sign_ms")
+    records = events.where(F.col("type").isin(*types, "HeartbeatGaps")).select(
+        *PROCESS,
+        "day",
+        "seq",
+        "type",
+        F.unix_millis("at").alias("at_ms"),
+        "data.window_ms",
+        "data.gaps_ms",
     )
     here = (F.col("seq") >= F.col("from_seq")) & (F.col("seq") < F.col("to_seq"))
-    recent = F.col("sign_ms") >= F.col("removed_ms") - LOOK_BACK_MS
-    # Few processes end like this; all the signs of life of the others stay where they are.
+    # Few processes end like this: only their days are read, and the records of others stay there.
     return (
-        signs.join(F.broadcast(asked), list(PROCESS))
-        .where(here & recent)
+        records.join(F.broadcast(asked), [*PROCESS, "day"])
+        .where(here)
+        .withColumn("sign_ms", _last_sign_ms())
+        .where(F.col("sign_ms") >= F.col("removed_ms") - LOOK_BACK_MS)
         .groupBy(*ENDED)
         .agg(F.max("sign_ms").alias("recorded_ms"))
     )
+
+
+def _last_sign_ms() -> Column:
+    """Of a record: when it was written, or the last heartbeat that a window tells of.
+
+    The first gap of a window began before it: from there on they fill it up to the last sign.
+    """
+    later_gaps = F.slice("gaps_ms", 2, F.greatest(F.size("gaps_ms") - 1, F.lit(0)))
+    in_window = (
+        F.col("at_ms")
+        - F.col("window_ms")
+        + F.aggregate(later_gaps, F.lit(0).cast("long"), lambda total, gap: total + gap)
+    )
+    of_window = F.col("type") == "HeartbeatGaps"
+    return F.when(of_window, F.least("at_ms", in_window)).otherwise(F.col("at_ms"))
 
 
 # -- what they served
