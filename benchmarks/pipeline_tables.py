@@ -43,13 +43,14 @@ def markdown(
     yield (
         "| stage | "
         + " | ".join(f"{size}, s" for size in sizes)
-        + (f" | events a second, {sizes[-1]} | divided by the bare scan | exponent |")
+        + " | events a second | divided by the bare scan | exponent |"
     )
     yield "|---" * (len(sizes) + 4) + "|"
     for stage in stages:
         found = {size: results[size][stage] for size in sizes}
         cells = [_seconds(found[size]) for size in sizes]
-        cells.append(f"{records[sizes[-1]] / seconds(found[sizes[-1]]):,.0f}")
+        rates = (records[size] / seconds(found[size]) / 1000 for size in sizes)
+        cells.append(", ".join(f"{rate:,.0f}k" for rate in rates))
         cells.append(", ".join(_ratio(results[size], stage, bare) for size in sizes))
         growth = exponent([(records[size], seconds(found[size])) for size in sizes])
         cells.append(_judged(growth))
@@ -74,13 +75,14 @@ def engines(
     yield (
         "| question | engine | "
         + " | ".join(f"{size}, s (MB)" for size in sizes)
-        + (" | rows that differ from gold |")
+        + " | rows that differ from gold |"
     )
     yield "|---" * (len(sizes) + 3) + "|"
     for question, stages in asked.items():
         for engine, stage in stages.items():
             cells = [_asked(results[size][stage]) for size in sizes]
-            rows = sum(different[size][question].get(engine, 0) for size in sizes)
+            compared = [found for size in sizes if engine in (found := different[size][question])]
+            rows = sum(found[engine] for found in compared) if compared else "-"
             yield f"| {question} | {engine} | {' | '.join(cells)} | {rows} |"
 
 
