@@ -19,6 +19,7 @@ from routebook.events import (
     Event,
     HeartbeatGaps,
     MinBrokerChanged,
+    NodeStalled,
     NodeStarted,
     NodeStopped,
     RequestRefused,
@@ -55,7 +56,15 @@ logger = logging.getLogger(__name__)
 KV_LOG_FIRST_S = 60.0
 KV_LOG_EVERY_S = 600.0
 
-_NOTES = (RequestRefused, BrokerConfirmed, HeartbeatGaps, RouteQueries, NodeStarted, NodeStopped)
+_NOTES = (
+    RequestRefused,
+    BrokerConfirmed,
+    HeartbeatGaps,
+    RouteQueries,
+    NodeStarted,
+    NodeStopped,
+    NodeStalled,
+)
 
 
 class NameServer:
@@ -136,6 +145,7 @@ class NameServer:
             await self._chronicle.stop()
             raise
         self._remote_config.set_shown("listenPort", str(self.port))
+        identity = self._chronicle.identity
         self._record(
             [
                 NodeStarted(
@@ -146,6 +156,8 @@ class NameServer:
                     address=self.address,
                     brokers=recovered,
                     topics=self._routes.topics.entries,
+                    fleet=identity.fleet,
+                    incarnation=identity.incarnation,
                 )
             ]
         )
@@ -209,6 +221,8 @@ class NameServer:
         guard = self._guard_status()
         return {
             "node": self._chronicle.node_id,
+            "fleet": self._chronicle.identity.fleet,
+            "incarnation": self._chronicle.identity.incarnation,
             "version": __version__,
             "address": self.address,
             "uptime_ms": _now_ms() - self._started_ms,

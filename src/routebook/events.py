@@ -31,6 +31,7 @@ class Cause(StrEnum):
     WINDOW = "window"  # counted, and written down at the end of a window
     GUARD = "guard"  # too many brokers fell silent at once to believe it
     JOURNAL = "journal"  # about the journal itself
+    STALL = "stall"  # the node was not awake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,12 +190,18 @@ class ConfigChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStarted(Event):
-    """``brokers`` and ``topics`` are how many it begins with, recovered from before."""
+    """``brokers`` and ``topics`` are how many it begins with, recovered from before.
+
+    ``fleet`` is the set of NameServers it belongs to, ``incarnation`` the life of its data folder;
+    both "" where the node did not say.
+    """
 
     version: str
     address: str
     brokers: int
     topics: int
+    fleet: str = ""
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,14 +213,32 @@ class NodeStopped(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStalled(Event):
+    """The node listened to nobody from ``from_ms`` to ``to_ms``, wall time, but for moments.
+
+    ``longest_ms`` is the longest pause in it. ``clock_ms`` is how far the wall clock moved against
+    the monotonic one meanwhile: 0 for a process that was stopped, more for a machine that was
+    suspended or whose clock was set forward, less where it was set back.
+    """
+
+    from_ms: int
+    to_ms: int
+    longest_ms: int
+    clock_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JournalRecovered(Event):
     """The journal was not closed in order. What came after ``last_seq``, if anything, is lost.
 
-    The next sequence number leaves room for all that could have been written.
+    The next sequence number leaves room for all that could have been written. ``alive_ms`` is the
+    last wall time at which the node is known to have answered with nothing recorded after
+    ``last_seq``; None when nobody knows.
     """
 
     last_seq: int
     torn_bytes: int
+    alive_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

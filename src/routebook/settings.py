@@ -81,6 +81,7 @@ class MemorySettings:
     """What a node remembers: its journal, and what it does with it after a restart.
 
     ``sync`` is none, interval or batch. ``node_id`` None: made at the first start and kept.
+    ``fleet`` names the NameServers that brokers know together with this one.
     """
 
     journal: bool = True
@@ -92,6 +93,7 @@ class MemorySettings:
     retain_mb: int = 10_240
     window_s: int = 60
     node_id: str | None = None
+    fleet: str = ""
     warm_restart: bool = True
 
 
@@ -230,6 +232,7 @@ KEYS: dict[str, Key] = {
         Key("journalRetainMegabytes", "10240", "int", "or the oldest beyond this; 0 = never"),
         Key("journalWindowSeconds", "60", "int", "heartbeats and queries are summed up for"),
         Key("nodeId", "", "text", "name of the node in its journal; default: made once and kept"),
+        Key("fleet", "", "text", "name of the NameServers brokers know together with this one"),
         Key("warmRestart", "true", "bool", "serve the routes of the journal after a restart"),
         Key("guardSharePercent", "50", "int", "hold brokers when more than this fall silent"),
         Key("guardMinBrokers", "10", "int", "but never when there were fewer than this"),
@@ -351,7 +354,8 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
             retain_days=parsed["journalRetainDays"],
             retain_mb=parsed["journalRetainMegabytes"],
             window_s=max(1, parsed["journalWindowSeconds"]),
-            node_id=_node_id(parsed["nodeId"]),
+            node_id=_name("nodeId", parsed["nodeId"]) or None,
+            fleet=_name("fleet", parsed["fleet"]),
             warm_restart=parsed["warmRestart"],
         ),
         guard=GuardSettings(
@@ -406,12 +410,12 @@ def live_settings(parsed: Mapping[str, Any]) -> LiveSettings:
     return LiveSettings(**{_words(name, "_").lower(): parsed[name] for name in LIVE_KEYS})
 
 
-def _node_id(text: str) -> str | None:
+def _name(key: str, text: str) -> str:
     if text and not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", text):
         raise SettingsError(
-            f"nodeId must be up to 100 letters, digits, dots, dashes, underscores; not {text!r}"
+            f"{key} must be up to 100 letters, digits, dots, dashes, underscores; not {text!r}"
         )
-    return text or None
+    return text
 
 
 def _tls(parsed: Mapping[str, Any]) -> TlsSettings:

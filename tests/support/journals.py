@@ -29,6 +29,7 @@ from routebook.events import (
     MappingsChanged,
     MemberFact,
     MinBrokerChanged,
+    NodeStalled,
     NodeStarted,
     NodeStopped,
     QueryCount,
@@ -185,6 +186,13 @@ def every_event() -> list[Event]:
             mappings=(mapping,),
         ),
         StateRestated(**unasked(Cause.JOURNAL), groups=1, kv={"ORDER": {"orders": "broker-a:8"}}),
+        NodeStalled(
+            **unasked(Cause.STALL),
+            from_ms=NOON_MS,
+            to_ms=NOON_MS + 135_000,
+            longest_ms=135_000,
+            clock_ms=0,
+        ),
         NodeStopped(**unasked(Cause.STOP), brokers=2, topics=40),
         JournalRecovered(**unasked(Cause.JOURNAL), last_seq=16, torn_bytes=90),
     ]

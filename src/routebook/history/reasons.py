@@ -21,6 +21,7 @@ _LEFT = {
     Cause.STOP: "the node stopped",
     Cause.WINDOW: "a window of counting ended",
     Cause.GUARD: "the guard no longer held it",
+    Cause.STALL: "the node was not awake",
     Cause.JOURNAL: "it was not among the brokers restated after records were lost",
 }
 
@@ -42,6 +43,7 @@ _CHANGED = {
     Cause.STOP: "as the node stopped",
     Cause.WINDOW: "as a window of counting ended",
     Cause.GUARD: "by the guard against losing many brokers at once",
+    Cause.STALL: "while the node was not awake",
     Cause.JOURNAL: "as restated after records were lost",
 }
 

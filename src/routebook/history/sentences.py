@@ -25,6 +25,7 @@ from routebook.events import (
     KvChanged,
     MappingsChanged,
     MinBrokerChanged,
+    NodeStalled,
     NodeStarted,
     NodeStopped,
     RecordsLost,
@@ -289,6 +290,17 @@ def _stopped(event: NodeStopped, context: Context) -> str:
     )
 
 
+def _stalled(event: NodeStalled, context: Context) -> str:
+    clock = ""
+    if event.clock_ms:
+        way = "forward" if event.clock_ms > 0 else "back"
+        clock = f" Its clock was set {way} by {span(abs(event.clock_ms))} meanwhile."
+    return (
+        f"the node listened to nobody from {to_second(event.from_ms)} to {to_second(event.to_ms)},"
+        f" for {span(event.longest_ms)} at a time: it saw and answered nothing.{clock}"
+    )
+
+
 def _recovered(event: JournalRecovered, context: Context) -> str:
     torn = (
         f" A record of {counted(event.torn_bytes, 'byte')} was cut short and dropped."
@@ -378,6 +390,7 @@ _SENTENCES: dict[type[Event], Callable[[Any, Context], str]] = {
     ConfigChanged: _config,
     NodeStarted: _started,
     NodeStopped: _stopped,
+    NodeStalled: _stalled,
     JournalRecovered: _recovered,
     RecordsLost: _lost,
     RecordsMissing: _missing,

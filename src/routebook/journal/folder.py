@@ -8,6 +8,7 @@
     torn-000000052000.bin                         cut off after that record when the node was killed
     removed.json                                  what retention has taken away
     lock                                          see lock.py
+    identity.json                                 see identity.py
 
 Anything else is foreign: it is left alone.
 """
@@ -23,6 +24,7 @@ from typing import BinaryIO, NamedTuple
 from routebook.journal.errors import JournalError
 
 ACTIVE = "active.jsonl"
+IDENTITY = "identity.json"
 LOCK = "lock"
 REMOVED = "removed.json"
 TEMPORARY = ".tmp"
@@ -74,6 +76,11 @@ class Listing:
         object.__setattr__(self, "sealed", tuple(s for s in self.manifests if s in packed))
 
     @property
+    def holds_records(self) -> bool:
+        """Whether it holds any, or a sign that there were some."""
+        return self.active or self.last_seq > 0 or bool(self.snapshots)
+
+    @property
     def last_seq(self) -> int:
         """Of the segments that are full; 0 without any."""
         return max(
@@ -101,7 +108,7 @@ def list_folder(folder: Path) -> Listing:
             torn.append(name)
         elif name.endswith(TEMPORARY) and _is_ours(name.removesuffix(TEMPORARY)):
             temporary.append(name)
-        elif name not in (ACTIVE, LOCK, REMOVED):
+        elif name not in (ACTIVE, IDENTITY, LOCK, REMOVED):
             foreign.append(name)
     return Listing(
         plain=tuple(sorted(spans[".jsonl"])),
@@ -129,7 +136,7 @@ def _is_span(name: str, found: re.Match[str]) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    return bool(_SPAN.fullmatch(name) or _SNAPSHOT.fullmatch(name) or name == REMOVED)
+    return bool(_SPAN.fullmatch(name) or _SNAPSHOT.fullmatch(name) or name in (IDENTITY, REMOVED))
 
 
 def sync_folder(folder: Path) -> None:

@@ -19,7 +19,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     Times of a machine whose clock was set back are not in order: ``min_wall_ms`` and
     ``max_wall_ms`` bound them. ``first_hash`` is the hash before the first line, and
-    ``previous_sha256`` that of the manifest before this one, "" for the first of all.
+    ``previous_sha256`` that of the manifest before this one, "" for the first of all. ``fleet`` and
+    ``incarnation`` are those of identity.py, "" where the node did not say.
     """
 
     v: int = VERSION
@@ -39,6 +40,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     first_hash: str
     last_hash: str
     sealed_at_ms: int
+    fleet: str = ""
+    incarnation: str = ""
 
     @property
     def span(self) -> Span:

@@ -11,6 +11,7 @@ from queue import SimpleQueue
 
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import Listing, Span, list_folder
+from routebook.journal.identity import Identity
 from routebook.journal.manifest import find_removed, manifest_sha256
 from routebook.journal.record import place_of
 from routebook.journal.repair import hash_before
@@ -34,13 +35,14 @@ class Sealer:
         self,
         folder: Path,
         *,
+        identity: Identity,
         retain_age_ms: int,
         retain_bytes: int,
         wall_ms: Callable[[], int],
         on_sealed: Callable[[Path], None] | None,
     ) -> None:
         self._folder = folder
-
+        self._identity = identity
         self._retain_age_ms = retain_age_ms
         self._retain_bytes = retain_bytes
         self._wall_ms = wall_ms
@@ -100,6 +102,7 @@ class Sealer:
             previous_sha256=self._previous(listing, summary.first_seq),
             sealed_at_ms=self._wall_ms(),
             stopped=self._abandoned.is_set,
+            identity=self._identity,
         )
         if manifest is None or self._on_sealed is None:
             return

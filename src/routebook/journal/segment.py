@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from routebook.journal.errors import BadSegment
 from routebook.journal.folder import Span, made_whole, sync_folder
+from routebook.journal.identity import UNKNOWN, Identity
 from routebook.journal.manifest import Manifest, write_manifest
 from routebook.journal.record import hash_of, place_of
 
@@ -135,6 +136,7 @@ def seal(
     previous_sha256: str,
     sealed_at_ms: int,
     stopped: Callable[[], bool],
+    identity: Identity = UNKNOWN,
 ) -> Manifest | None:
     """Pack a closed segment. None, and nothing changed, when ``stopped`` said so."""
     span = summary.span
@@ -164,6 +166,8 @@ def seal(
         first_hash=summary.first_hash.hex(),
         last_hash=summary.last_hash.hex(),
         sealed_at_ms=sealed_at_ms,
+        fleet=identity.fleet,
+        incarnation=identity.incarnation,
     )
     write_manifest(folder, manifest)
     plain.unlink()

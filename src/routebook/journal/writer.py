@@ -19,6 +19,7 @@ from time import monotonic
 
 from routebook.events import Cause, Event, JournalRecovered, RecordsLost
 from routebook.journal.errors import JournalError
+from routebook.journal.identity import Identity, new_identity, take_identity
 from routebook.journal.lock import FolderLock, lock_folder
 from routebook.journal.record import Record
 from routebook.journal.repair import Found, repair
@@ -45,6 +46,7 @@ class JournalSettings:
     retain_age_s: int = 30 * 86_400
     retain_bytes: int = 10 * 1024**3
     max_queued: int = 200_000
+    fleet: str = ""
 
     def __post_init__(self) -> None:
         if self.rotate_records + self.max_queued >= LEAP:
@@ -92,6 +94,9 @@ class JournalWriter:
     ) -> None:
         self._settings = settings
         self._node = node_id
+        self.identity: Identity = new_identity(
+            node_id, settings.fleet
+        )  # the folder's, once it is open
         self._wall_ms = wall_ms
         self._mono_ms = mono_ms
         self._on_sealed = on_sealed
@@ -120,6 +125,7 @@ class JournalWriter:
             try:
                 found = repair(folder, self._lock.before)
                 self._next_seq = _next_seq(found)
+                self.identity = take_identity(folder, self._node, self._settings.fleet)
                 self._lock.began(self._next_seq)
             except BaseException:
                 self._lock.release()
@@ -194,6 +200,7 @@ class JournalWriter:
         self._weight_put = 0
         self._sealer = Sealer(
             settings.folder,
+            identity=self.identity,
             retain_age_ms=settings.retain_age_s * 1000,
             retain_bytes=settings.retain_bytes,
             wall_ms=self._wall_ms,

@@ -27,6 +27,7 @@ from routebook.events import (
     TopicsChanged,
 )
 from routebook.journal.errors import JournalError
+from routebook.journal.identity import Identity, new_identity
 from routebook.journal.newer import refuse_newer
 from routebook.journal.record import Record, encode
 from routebook.journal.writer import JournalSettings, JournalWriter
@@ -71,6 +72,7 @@ class Chronicle:
         self._watching: asyncio.Task[None] | None = None
         self._snapshot: subprocess.Popen[bytes] | None = None
         self.node_id = settings.node_id or _node_id(data_dir, keep=settings.journal)
+        self._identity = new_identity(self.node_id, settings.fleet)
         if settings.journal:
             self._writer = JournalWriter(
                 JournalSettings(
@@ -81,12 +83,18 @@ class Chronicle:
                     rotate_age_s=settings.rotate_s,
                     retain_age_s=settings.retain_days * _DAY_S or _FOR_EVER,
                     retain_bytes=settings.retain_mb * 1024 * 1024 or _FOR_EVER,
+                    fleet=settings.fleet,
                 ),
                 self.node_id,
                 wall_ms=wall_ms,
                 mono_ms=mono_ms,
                 on_sealed=self._sealed,
             )
+
+    @property
+    def identity(self) -> Identity:
+        """Whose records these are; the incarnation is the folder's, if there is one."""
+        return self._identity if self._writer is None else self._writer.identity
 
     @property
     def folder(self) -> Path | None:

@@ -12,6 +12,7 @@ from routebook.events import (
     GuardEngaged,
     GuardReleased,
     HeartbeatGaps,
+    NodeStalled,
     QueueChange,
     RequestRefused,
     RouteQueries,
@@ -23,7 +24,7 @@ logger = logging.getLogger("routebook.events")
 
 _EXAMPLES = 3
 _LISTS = frozenset({"changes", "mappings", "recipients", "suspects"})
-_TROUBLE = (BrokerConflict, RequestRefused, GuardEngaged, GuardReleased)
+_TROUBLE = (BrokerConflict, RequestRefused, GuardEngaged, GuardReleased, NodeStalled)
 
 
 def log_event(event: Event) -> None:

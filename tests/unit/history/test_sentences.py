@@ -89,6 +89,10 @@ DEFAULTS: dict[str, Any] = {
     "last_seq": 17,
     "torn_bytes": 0,
     "count": 12,
+    "from_ms": ms("03:00:00"),
+    "to_ms": ms("03:02:15"),
+    "longest_ms": 135_000,
+    "clock_ms": 0,
     "since_ms": ms("03:00:00"),
     "members": (MemberFact(0, "10.0.0.1:10911", None, 120_000, 1, 0, None, ()),),
     "queues": (QueueChange("orders", None, WAS),),
@@ -121,7 +125,8 @@ OF_TYPE: dict[type[Event], dict[str, Any]] = {
 
 def event(kind: type[Event], **given: Any) -> Event:
     values = {**DEFAULTS, **OF_TYPE.get(kind, {}), **given}
-    return kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
+    names = (field.name for field in dataclasses.fields(kind))
+    return kind(**{name: values[name] for name in names if name in values})
 
 
 def concrete_events() -> list[type[Event]]:

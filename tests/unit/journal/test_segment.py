@@ -57,6 +57,8 @@ def test_a_sealed_segment_has_its_lines_and_a_manifest_that_says_so(tmp_path: Pa
         "first_hash": json.loads(chained(span_of(1, 3))[-1])["hash"],
         "last_hash": json.loads(content.splitlines()[-1])["hash"],
         "sealed_at_ms": NOON_MS,
+        "fleet": "",
+        "incarnation": "",
     }
 
 
