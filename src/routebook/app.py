@@ -78,7 +78,7 @@ class NameServer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._started_ms = _now_ms()
-        self._pulse = Pulse(self._stalled)
+        self._pulse = Pulse(self._stalled, ticked=lambda: self._chronicle.note_awake())
         self._revision = Revision()
         self._kv = KvStore(
             self._revision, settings.limits.max_kv_bytes, kvfile.load(settings.kv_path)
@@ -136,6 +136,7 @@ class NameServer:
         self._service: Service | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._window_began_ms = self._pulse.now_ms()
+        self._window_began_seq = 0
 
     async def __aenter__(self) -> "NameServer":
         self._chronicle.open()
@@ -339,13 +340,16 @@ class NameServer:
     async def _sum_up(self) -> None:
         while True:
             await asyncio.sleep(self._settings.memory.window_s)
-            self._sum_up_now()
+            self._sum_up_now(silent=self._chronicle.last_seq == self._window_began_seq)
+            self._window_began_seq = self._chronicle.last_seq
 
-    def _sum_up_now(self) -> None:
+    def _sum_up_now(self, *, silent: bool = False) -> None:
+        """``silent``: nothing was recorded in the window; then say at least that it was."""
         now_ms = self._pulse.now_ms()  # a window is as long as it was listened for
         window_ms, self._window_began_ms = now_ms - self._window_began_ms, now_ms
         revision = self._revision.value
-        self._record(sum_up(self._services, revision=revision, window_ms=window_ms))
+        events = sum_up(self._services, revision=revision, window_ms=window_ms, silent=silent)
+        self._record(events)
 
     def _use(self, live: LiveSettings) -> None:
         self._services.live = live
