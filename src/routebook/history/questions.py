@@ -103,13 +103,12 @@ class RouteAnswer:
         silence, believed = self.silence, self.followed.believed
         if silence is None or believed is None or self.at_ms is None or self.partial:
             return None
-        sign_of_life = silence.recorded_ms is not None
-        slack_ms = ALIVE_SLACK_MS if sign_of_life else longest_pause_ms(None)
+        slack_ms = ALIVE_SLACK_MS if silence.signs else longest_pause_ms(None)
         if silence.reason not in (Silent.KILLED, Silent.ENDED):
             return None
         if self.at_ms - silence.since_ms <= slack_ms:
             return believed.told
-        return Told.NOTHING if sign_of_life or silence.reason is Silent.KILLED else None
+        return Told.NOTHING if silence.signs or silence.reason is Silent.KILLED else None
 
 
 def route_at(journal: Journal, topic: str, moment: Moment) -> RouteAnswer:
@@ -184,7 +183,8 @@ def _silence_after(journal: Journal, at_ms: int) -> Silence | None:
     if journal.stopped or at_ms <= known_ms + slack_ms:
         return None
     recorded_ms = journal.last.wall_ms if known_ms > journal.last.wall_ms else None
-    return Silence(known_ms, at_ms, Silent.ENDED, recorded_ms=recorded_ms)
+    signs = journal.alive_ms is not None
+    return Silence(known_ms, at_ms, Silent.ENDED, recorded_ms=recorded_ms, signs=signs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class Silence:
 
     ``lost`` is how many records, where that is known; else 0. ``recorded_ms`` is the time of the
     last record before it, where ``since_ms`` is a later sign of life. ``clock_ms`` is how far the
-    clock was set.
+    clock was set. ``signs``: the node gave signs of life while it was awake.
     """
 
     since_ms: int
@@ -96,6 +96,7 @@ class Silence:
     lost: int = 0
     recorded_ms: int | None = None
     clock_ms: int = 0
+    signs: bool = False
 
     def covers(self, wall_ms: int) -> bool:
         return self.since_ms < wall_ms < self.until_ms
@@ -284,9 +285,10 @@ class Silences:
 
 def killed_between(recorded_ms: int, alive_ms: int | None, until_ms: int) -> Silence:
     """Of a node whose last record and last sign of life these are."""
+    signs = alive_ms is not None
     if alive_ms is None or not recorded_ms < alive_ms <= until_ms:
-        return Silence(recorded_ms, until_ms, Silent.KILLED)
-    return Silence(alive_ms, until_ms, Silent.KILLED, recorded_ms=recorded_ms)
+        return Silence(recorded_ms, until_ms, Silent.KILLED, signs=signs)
+    return Silence(alive_ms, until_ms, Silent.KILLED, recorded_ms=recorded_ms, signs=signs)
 
 
 def _made_up(event: MadeUp, wall_ms: int, *, listed: bool) -> Silence | None:
