@@ -194,6 +194,9 @@ class Watch(Generic[Source]):
             return None
         passed_ms = wall_ms - last_wall_ms
         if last_mono_ms is not None:
+            difference_ms = passed_ms - mono_ms + last_mono_ms
+            if -JUMP_MS <= difference_ms <= JUMP_MS and passed_ms <= LEAST_SILENCE_MS - JUMP_MS:
+                return None  # as nearly always, and there are many records
             jumped_ms = jump_ms(passed_ms, mono_ms - last_mono_ms)
             if jumped_ms:
                 explained = kind in BOOTS or kind == STALLED
