@@ -198,6 +198,32 @@ def test_nodes_that_agree_and_share_a_clock_are_not_said_to_disagree(day: Day) -
     assert [broker["broker"] for broker in answer["brokers"]] == ["broker-d"]
 
 
+def test_nodes_tell_of_their_past_from_a_state_on_also_after_a_restart(day: Day) -> None:
+    for number in (1, 2, 3):
+        one = f"127.0.0.1:{day.nodes[number - 1].port}"
+        code, told, said = ask("route", "orders", "-n", one, "--json")
+        assert (code, said) == (0, "")
+        [node] = json.loads(told)["nodes"]
+        [source] = json.loads(told)["sources"]
+        assert (node["told"], node["partial"]) == ("route", False)
+        assert (source["source"], source["partial"]) == (f"asked at {one}", None)
+        brokers = [*BROKERS, "broker-d"] if number < 3 else [*BROKERS]
+        assert [broker["broker"] for broker in node["brokers"]] == brokers
+        for words in (["explain", "broker-a"], ["broker", "broker-b"], ["topic", "orders"]):
+            code, told, said = ask(*words, "-n", one)
+            assert (code, said) == (0, "")
+
+
+def test_nodes_that_are_asked_are_not_said_to_disagree_either(day: Day) -> None:
+    answer = document("compare", "-n", day.addresses)
+    assert [clock["asked"] for clock in answer["clocks"]] == [True, True]
+    assert answer["partial"] is False
+    assert [broker["broker"] for broker in answer["brokers"]] == ["broker-d"]
+    code, told, said = ask("compare", "-n", day.addresses)
+    assert (code, said) == (0, "")
+    assert "(asked for the time)" in told
+
+
 def test_the_environment_says_whom_to_ask_before_a_local_journal(day: Day) -> None:
     one = f"127.0.0.1:{day.nodes[2].port}"
     local = {"ROUTEBOOK_DATA_DIR": str(day.nodes[0].data_dir)}
