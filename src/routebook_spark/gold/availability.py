@@ -55,6 +55,23 @@ def broker_availability(
     slo: float = 0.999,
 ) -> DataFrame:
     """Rows of the hours and days since ``from_day`` in which a broker was not retired."""
+    spells = broker_spells(sessions, suspects, coverage, skew, from_day=from_day)
+    covers = _intervals(by_witness(coverage), by_witness(skew), "from_at", "to_at")
+    return _rows(_pieces(spells, _awake_hours(covers, from_day), from_day), slo)
+
+
+def broker_spells(
+    sessions: DataFrame,
+    suspects: DataFrame,
+    coverage: DataFrame,
+    skew: DataFrame,
+    *,
+    from_day: date | None = None,
+) -> DataFrame:
+    """From when to when brokers were in one ``state``: ``since_ms, until_ms, fails, recovers``.
+
+    Those that end before ``from_day`` are not all there. ``awake``: a node of the fleet was.
+    """
     if from_day is not None:
         recent = F.col("until_day") >= F.lit(first_read(skew, from_day - _LOOK_BACK))
         sessions, suspects = sessions.where(recent), suspects.where(recent)
@@ -71,8 +88,7 @@ def broker_availability(
         covers,
     )
     horizon = covers.groupBy("fleet").agg(F.max("until_ms").alias("horizon_ms"))
-    spells = _spells(_changes(_beliefs(marks)), horizon)
-    return _rows(_pieces(spells, _awake_hours(covers, from_day), from_day), slo)
+    return _spells(_changes(_beliefs(marks)), horizon)
 
 
 def _intervals(rows: DataFrame, skew: DataFrame, since: str, until: str) -> DataFrame:
