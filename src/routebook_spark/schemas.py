@@ -200,7 +200,7 @@ BROKER_SESSIONS = struct(
     gap_p99_ms=LONG,
     gap_max_ms=LONG,
     gap_counts=ArrayType(struct(gap_ms=LONG, count=LONG)),  # by gaps rounded to 100 ms
-    topics=LONG,  # of the last complete registration
+    topics=LONG,  # that its broker had in the end, or has; null: nobody knows of any
     seen_seq=LONG,  # the last record that was looked at for it
     until_day=DATE,
 )
@@ -280,6 +280,7 @@ CLOCK_SKEW = struct(
 
 BROKER_AVAILABILITY = struct(
     day=DATE,
+    fleet=STRING,
     grain=STRING,  # hour, day
     from_at=TIMESTAMP,
     cluster=STRING,
@@ -300,6 +301,7 @@ BROKER_AVAILABILITY = struct(
 )
 FLAPS = struct(
     day=DATE,
+    fleet=STRING,
     window_at=TIMESTAMP,
     cluster=STRING,
     broker=STRING,
@@ -314,6 +316,7 @@ FLAPS = struct(
 )
 DIVERGENCE = struct(
     day=DATE,
+    fleet=STRING,
     cluster=STRING,
     broker=STRING,
     topic=STRING,  # null: about the broker itself
@@ -330,6 +333,7 @@ DIVERGENCE = struct(
 )
 CONVERGENCE = struct(
     day=DATE,
+    fleet=STRING,
     kind=STRING,  # broker_joined, broker_left, topic_changed
     cluster=STRING,
     broker=STRING,
@@ -348,6 +352,7 @@ CONVERGENCE = struct(
 )
 STALE_EXPOSURE = struct(
     day=DATE,
+    fleet=STRING,
     node=STRING,
     cluster=STRING,
     broker=STRING,
@@ -367,6 +372,7 @@ STALE_EXPOSURE = struct(
 # without a row is as the one before it.
 TOPIC_BALANCE = struct(
     day=DATE,
+    fleet=STRING,
     hour_at=TIMESTAMP,
     cluster=STRING,
     topic=STRING,
@@ -385,6 +391,7 @@ TOPIC_BALANCE = struct(
 # for a topic that exists.
 TOPIC_DEMAND = struct(
     day=DATE,
+    fleet=STRING,
     hour_at=TIMESTAMP,
     topic=STRING,
     known=LONG,
@@ -400,6 +407,7 @@ TOPIC_DEMAND = struct(
 )
 CAPACITY_FORECAST = struct(
     day=DATE,
+    fleet=STRING,
     cluster=STRING,
     broker=STRING,
     topics=LONG,
@@ -413,6 +421,7 @@ CAPACITY_FORECAST = struct(
 )
 HEARTBEAT_HEALTH = struct(
     day=DATE,
+    fleet=STRING,
     hour_at=TIMESTAMP,
     node=STRING,
     cluster=STRING,

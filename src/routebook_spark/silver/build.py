@@ -188,6 +188,7 @@ def _session_stages(lake: Lake, news: News, nodes: _Nodes, told: DataFrame) -> I
             _of_types(recount.events(events), HEARTBEATS),
             lake.read(tables.SUSPECT_TIMES).where(news.touched()),
             nodes.last,
+            recount.changed(lake.read(tables.ROUTE_VERSIONS)),
             earlier=earlier,
         )
         where = recount.where_intervals()
@@ -307,8 +308,9 @@ def silver_of(events: DataFrame, gaps: DataFrame) -> Silver:
     no_suspects = none(schemas.SUSPECT_TIMES)
     doubts = suspect_times(told, heartbeats, members, facts, earlier=no_suspects).localCheckpoint()
     no_versions = none(schemas.ROUTE_VERSIONS)
+    routes = route_versions(events, lives, earlier=no_versions)
     sessions = broker_sessions(
-        members, heartbeats, doubts, last, earlier=no_sessions
+        members, heartbeats, doubts, last, routes, earlier=no_sessions
     ).localCheckpoint()
     breaks = node_breaks(
         events, F.lit(True), known=none(schemas.NODE_BREAKS), sessions=sessions
@@ -322,6 +324,6 @@ def silver_of(events: DataFrame, gaps: DataFrame) -> Silver:
         coverage=coverage,
         sessions=sessions,
         suspects=doubts,
-        versions=route_versions(events, lives, earlier=no_versions),
+        versions=routes,
         skew=_skew_frame(clock_days(events, breaks), samples),
     )
