@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from routebook_spark import tables
+from routebook_spark.bronze.segments import were_taken
 from routebook_spark.gold.availability import broker_availability
 from routebook_spark.gold.balance import topic_balance
 from routebook_spark.gold.convergence import convergence
@@ -35,6 +36,12 @@ from routebook_spark.tables import Lake, Table
 _BUILD = "build"
 _AT_ONCE = 2
 
+SKEW_IN_GOLD = Table("clock_skew_in_gold", tables.CLOCK_SKEW.schema)
+"""What gold was made with, so that it is known which of its days are to be made anew."""
+
+RULES = 2
+"""Counts up when rows that are there would be made otherwise now: the next build makes all anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -50,7 +57,7 @@ class Built:
     """``from_day`` is the first day that was made anew; None: all days. No stages: no news."""
 
     from_day: date | None
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...]  # those that had news
     stages: tuple[Stage, ...]
 
 
@@ -62,7 +69,7 @@ def build(
     Stopped half-way it is simply done again: what it has come to is noted last.
     """
     segments = lake.read(tables.SEGMENTS)
-    batch = segments.where("status = 'taken'").agg(F.max("batch")).collect()[0][0] or 0
+    batch = were_taken(segments).agg(F.max("batch")).collect()[0][0] or 0
     done = _done(lake)
     news = all_news(segments) if full or not done else news_since(segments, done)
     if news is None or not news.since:
@@ -81,8 +88,9 @@ def build(
     # tables do not know of each other: while one is planned, another one is computed.
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         gold = list(pool.map(made, gold_stages(lake, news)))
+    lake.replace(SKEW_IN_GOLD, lake.read(tables.CLOCK_SKEW))
     _note(lake, batch)
-    return Built(news.from_day, tuple(sorted(news.since)), (*silver, *gold))
+    return Built(news.from_day, tuple(sorted({each.node for each in news.since})), (*silver, *gold))
 
 
 def gold_stages(lake: Lake, news: News) -> Iterator[tuple[Table, Callable[[], None]]]:
@@ -90,19 +98,21 @@ def gold_stages(lake: Lake, news: News) -> Iterator[tuple[Table, Callable[[], No
     events, versions = lake.read(tables.EVENTS), lake.read(tables.ROUTE_VERSIONS)
     sessions, suspects = lake.read(tables.BROKER_SESSIONS), lake.read(tables.SUSPECT_TIMES)
     coverage, skew = lake.read(tables.NODE_COVERAGE), lake.read(tables.CLOCK_SKEW)
-    day = None if news.from_day is None else first_touched(skew, news.from_day)
+    day = None if news.from_day is None else first_touched(skew, _since(lake, news.from_day))
     rows: dict[Table, Callable[[DataFrame], DataFrame]] = {
         tables.BROKER_AVAILABILITY: lambda _: broker_availability(
             sessions, suspects, coverage, skew, from_day=day
         ),
         tables.FLAPS: lambda _: flaps(sessions, coverage, skew, from_day=day),
-        tables.HEARTBEAT_HEALTH: lambda _: heartbeat_health(events, sessions, from_day=day),
+        tables.HEARTBEAT_HEALTH: lambda _: heartbeat_health(
+            events, sessions, coverage, from_day=day
+        ),
         tables.DIVERGENCE: lambda earlier: divergence(
             versions, sessions, coverage, skew, from_day=day, earlier=earlier
         ),
         tables.CONVERGENCE: lambda _: convergence(sessions, events, coverage, skew, from_day=day),
         tables.STALE_EXPOSURE: lambda _: stale_exposure(
-            sessions, suspects, events, versions, skew, from_day=day
+            sessions, suspects, events, versions, coverage, skew, from_day=day
         ),
         tables.TOPIC_BALANCE: lambda _: topic_balance(versions, coverage, from_day=day),
         tables.TOPIC_DEMAND: lambda earlier: topic_demand(
@@ -118,6 +128,16 @@ def gold_stages(lake: Lake, news: News) -> Iterator[tuple[Table, Callable[[], No
         yield table, partial(_replace, lake, table, made, where)
 
 
+def _since(lake: Lake, day: date) -> date:
+    """``day``, or the first one before it on which clocks turned out to be other than thought."""
+    now, then = (
+        {tuple(row) for row in lake.read(table).collect()}
+        for table in (tables.CLOCK_SKEW, SKEW_IN_GOLD)
+    )
+    changed: list[date] = [row[0] for row in now ^ then]
+    return min([day, *changed])
+
+
 def _replace(
     lake: Lake, table: Table, made: Callable[[DataFrame], DataFrame], where: str | None
 ) -> None:
@@ -125,13 +145,19 @@ def _replace(
 
 
 def _done(lake: Lake) -> int:
-    """The last batch of segments that is in all tables; 0 for none."""
-    noted = lake.read(tables.PROGRESS).where(F.col("stage") == _BUILD)
+    """The last batch of segments that is in all tables; 0 for none.
+
+    Tables by other rules than those of this version are made anew.
+    """
+    ours = (F.col("stage") == _BUILD) & (F.col("version") == RULES)
+    noted = lake.read(tables.PROGRESS).where(ours)
     return noted.agg(F.max("batch")).collect()[0][0] or 0
 
 
 def _note(lake: Lake, batch: int) -> None:
-    row = lake.spark.createDataFrame([(_BUILD, batch)], "stage string, batch bigint")
+    row = lake.spark.createDataFrame(
+        [(_BUILD, batch, RULES)], "stage string, batch bigint, version bigint"
+    )
     lake.replace(
         tables.PROGRESS, row.withColumn("at", F.current_timestamp()), where=f"stage = '{_BUILD}'"
     )

@@ -19,7 +19,7 @@ TOGETHER_MS = 5000
 WINDOW_MS = 600_000
 """Within this time of each other nodes show the same change."""
 
-BROKER = ("cluster", "broker")
+BROKER = ("fleet", "cluster", "broker")
 SUBJECT = (*BROKER, "subject")
 
 _COLUMNS = (
@@ -49,7 +49,10 @@ def process_showings(sessions: DataFrame, skew: DataFrame, nodes: list[str]) -> 
     )
     comes = _move("from_seq", "began_ms", JOINED, shown=F.col("began") == "registered")
     goes = _move("to_seq", "ended_ms", LEFT, shown=~F.col("cause").isin(*UNSEEN_ENDS))
-    both = F.array(comes, F.when(F.col("to_seq").isNotNull(), goes))
+    both = F.array(
+        F.when(F.col("began_known"), comes),
+        F.when(F.col("to_seq").isNotNull() & F.col("ended_known"), goes),
+    )
     moves = timed.select("node", *SUBJECT, F.inline(F.array_compact(both)))
     in_order = Window.partitionBy(*SUBJECT).orderBy("at_ms", "node", "seq")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
@@ -92,7 +95,7 @@ def topic_showings(events: DataFrame, skew: DataFrame) -> DataFrame:
     told = events.where(F.col("type").isin(*types)).select(
         "node", *BROKER, "addr", "peer", "seq", "at", "type", *_topics()
     )
-    timed = on_common_clock(told, skew, "at").repartition(*BROKER)
+    timed = on_common_clock(told, skew, "at").where("clock_known").repartition(*BROKER)
     wholes = _wholes(_with_arriving(timed))
     by_version = F.col("version").isNotNull()
     single = F.col("first_topic") == F.col("last_topic")
