@@ -125,6 +125,13 @@ _DATA: dict[str, DataType] = {
     "returned": LONG,
     "left": LONG,
     "dropped": LONG,
+    "fleet": STRING,
+    "incarnation": STRING,
+    "alive_ms": LONG,
+    "from_ms": LONG,
+    "to_ms": LONG,
+    "longest_ms": LONG,
+    "clock_ms": LONG,
 }
 LINE = struct(
     v=LONG,
@@ -166,7 +173,9 @@ _REST = {name: kind for name, kind in _DATA.items() if name not in _PROMOTED and
 # ``queries`` where it is a list. ``raw`` is the whole line, for types this version does not know.
 EVENTS = struct(
     day=DATE,
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     seq=LONG,
     at=TIMESTAMP,
     wall_ms=LONG,
