@@ -17,13 +17,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from routebook_spark.gold.forecast import TOPIC_BYTES
-from routebook_spark.schemas import BOOLEAN, INT, LONG, STRING, STRINGS, struct
+from routebook_spark.schemas import BOOLEAN, DEFAULT_FLEET, INT, LONG, STRING, STRINGS, struct
 
 BUCKETS = 8
 """Part of the state: with another number a new checkpoint is needed."""
-
-DEFAULT_FLEET = "default"
-"""The fleet of nodes of which nobody said one."""
 
 AHEAD_MS = 60_000
 """How much further than the clock here one of a node is believed."""
