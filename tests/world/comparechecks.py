@@ -5,7 +5,6 @@ from itertools import combinations
 from pathlib import Path
 
 from routebook.history.diverge import BrokerClaim
-from routebook.history.questions import comparison_of
 from routebook.journal.errors import JournalError
 from world.finding import Finding
 from world.historychecks import ROOM, Told, write_world
@@ -28,6 +27,10 @@ def check_compare(truth: Truth, folder: Path) -> Iterator[Finding]:
 
 
 def _check_pair(one: Told, other: Told) -> Iterator[Finding]:
+    try:
+        from routebook.history.comparing import comparison_of
+    except ImportError:
+        from routebook.history.questions import comparison_of
     try:
         answer = comparison_of([one.journal(), other.journal()])
     except JournalError:

@@ -39,6 +39,7 @@ from world.truth import Belief, Key, Life, Listed, Span, Written
 
 TICK_MS = 250
 LEAP = 2**20
+SETTLE_MS = 1000
 RESTATED_AFTER_MS = 500
 WRITTEN_AFTER_MS = 8  # by then a record is in the file
 
@@ -135,6 +136,7 @@ class Node:
         self._asleep_since: float | None = None
         self._ticked_ms, self._ticked = 0.0, (0, 0)
         self._look_ms = -1.0
+        self._settled_ms = -1.0
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._window_began = 0.0
         self._in_window = 0
@@ -182,7 +184,7 @@ class Node:
         self._believe()
         if self._unsure:
             self._timer(RESTATED_AFTER_MS, self._restate)
-        self._window_began = now_ms
+        self._window_began = self._listened_ms()
         self._in_window = 1
         self._timer(self.life.window_ms, self._sum_up_window)
         self._look_at_deadlines()
@@ -266,17 +268,28 @@ class Node:
         self._tell_stall(stall, self._ticked_ms)
 
     def _tell_stall(self, stall: NodeStalled, from_ms: float) -> None:
-        """What waits in sockets may be heard before the tick that notices the stall, or after."""
+        """What waits in sockets may be heard just before the tick that notices it, or after.
+
+        Who has hung up is let go only when he had the time to dial again.
+        """
         self.life.stalls.append(Span(from_ms, self._now_ms(), "stalled"))
-        told_first = self._rng.random() < 0.5
+        self._settled_ms = self._now_ms() + SETTLE_MS
+        waiting, self._waiting = sorted(self._waiting, key=lambda each: each[0]), []
+        closes = [do for order, do in waiting if order == 0]
+        words = [do for order, do in waiting if order == 1]
+        told_first = bool(closes) or self._rng.random() < 0.5
         if told_first:
             self._write(stall)
-        waiting, self._waiting = self._waiting, []
-        for _, do in sorted(waiting, key=lambda each: each[0]):
+        for do in words:
             do()
         if not told_first:
             self._write(stall)
-        self._look_at_deadlines()
+        for order, do in waiting:
+            if order == 2:
+                do()
+        for do in closes:
+            self._timer(SETTLE_MS, do)
+        self._look_later(SETTLE_MS)
 
     def set_clock(self, by_ms: int) -> None:
         """Noticed at the next tick, as a stall in which no time passed."""
@@ -365,6 +378,7 @@ class Node:
         if member is None:
             member = Member(said.broker_id, said.addr, 0, None, said.link)
         elif not member.confirmed:
+            stamp_before = None  # what it says is complete once more
             member.link, member.confirmed, member.heard_ms = said.link, True, 0
             started = self.life.phases[-1][0]
             self._write(
@@ -476,6 +490,9 @@ class Node:
 
     def _look_at_deadlines(self) -> None:
         now_ms = self._listened_ms()
+        if self._now_ms() < self._settled_ms:
+            self._look_later(self._settled_ms - self._now_ms())
+            return
         for group in list(self._groups.values()):
             for member in list(group.members.values()):
                 if member.deadline_ms < now_ms:
@@ -497,7 +514,7 @@ class Node:
         self._timer(self.life.window_ms, self._sum_up_window)
 
     def _sum_up(self) -> None:
-        now_ms = self._now_ms()
+        now_ms = self._listened_ms()
         window_ms, self._window_began = int(now_ms - self._window_began), now_ms
         for group in self._groups.values():
             for member in group.members.values():
