@@ -13,6 +13,7 @@ from routebook.cli.plain import one_line, plain
 from routebook.cli.reports import (
     Report,
     Reports,
+    Stalls,
     excuse,
     is_foreign,
     reports_of_ours,
@@ -28,7 +29,7 @@ COUNTS = ("brokers", "unconfirmed", "topics", "journal", "synced", "lost")
 @output_options
 @asking_options
 def health(asking: Asking, output: Output) -> None:
-    """Show how every node is: what it knows, its journal, brokers its guard holds.
+    """Show how every node is: what it knows, its journal, its stalls, brokers its guard holds.
 
     Exit code 1 when a node is not ok or cannot be asked, 3 when none can be asked. NameServers
     that are not Routebook's cannot tell, and do not count unless there are no others.
@@ -55,7 +56,17 @@ def health(asking: Asking, output: Output) -> None:
 
 
 def _table(reports: Reports) -> Table:
-    columns = ["node", "id", "version", "uptime", *COUNTS, "last error", "guard", "health"]
+    columns = [
+        "node",
+        "id",
+        "version",
+        "uptime",
+        *COUNTS,
+        "stalls",
+        "last error",
+        "guard",
+        "health",
+    ]
     return table_of(
         columns,
         (
@@ -85,10 +96,22 @@ def _cells(report: Report) -> Sequence[object]:
         journal.last_seq,
         journal.synced_seq,
         journal.lost,
+        _stalls(health.stalls),
         None if journal.last_error is None else one_line(journal.last_error),
         f"{len(guard.held)} held until {to_second(guard.until_ms)}" if guard.held else None,
         Text(_state(report), style="green" if health.ok else "bold red"),
     )
+
+
+def _stalls(stalls: Stalls) -> str | None:
+    """How often the node listened to nobody, and when that was last."""
+    last = stalls.last
+    if last is None:
+        return None
+    what = f"clock set by {span(abs(last.clock_ms))}"
+    if last.longest_ms:
+        what = f"for {span(max(last.to_ms - last.from_ms, last.longest_ms))}"
+    return f"{stalls.count}, last at {to_second(last.from_ms)} {what}"
 
 
 def _state(report: Report) -> str:

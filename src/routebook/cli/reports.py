@@ -55,6 +55,23 @@ class Journal(msgspec.Struct, frozen=True):
     failing: bool | None = None
 
 
+class LastStall(msgspec.Struct, frozen=True):
+    """Wall times between which the node listened to nobody, but for moments."""
+
+    from_ms: int
+    to_ms: int
+    longest_ms: int = 0
+    clock_ms: int = 0
+
+
+class Stalls(msgspec.Struct, frozen=True):
+    """Since the start; ``paused_ms`` counts pauses too short to be told as well."""
+
+    count: int = 0
+    paused_ms: int = 0
+    last: LastStall | None = None
+
+
 class Health(msgspec.Struct, frozen=True):
     node: str
     version: str
@@ -65,6 +82,7 @@ class Health(msgspec.Struct, frozen=True):
     ok: bool
     journal: Journal = Journal()
     guard: Guard = Guard()
+    stalls: Stalls = Stalls()
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,16 @@ class Chronicle:
         while len(self._recent) > RECENT_RECORDS or self._recent_topics > RECENT_TOPICS:
             self._recent_topics -= _topics_in(self._recent.popleft().event)
 
+    def note_awake(self) -> None:
+        """The loop is: somebody who asks would be answered."""
+        if self._writer is not None:
+            self._writer.note_awake()
+
+    @property
+    def last_seq(self) -> int:
+        """Of the last record there is."""
+        return self._recent[-1].seq if self._recent else 0
+
     def recent(self, topic: str | None, broker: str | None) -> Iterator[bytes]:
         """Lines of the latest records, oldest first; about a topic or a broker, if given."""
         for record in list(self._recent):
