@@ -75,7 +75,7 @@ def _attempted(told: Told, what: str, check: Callable[[], Iterator[Finding]]) ->
 # -- moments
 
 
-def moments(knowledge: Knowledge, rng: Random, count: int = 30) -> list[float]:
+def moments(knowledge: Knowledge, rng: Random, count: int = 10) -> list[float]:
     """True times worth asking about, the edges of everything among them."""
     life = knowledge.life
     edges = [since for since, _ in (*life.phases, *life.beliefs, *life.clock)]
@@ -196,7 +196,7 @@ def _check_sessions(told: Told, rng: Random) -> Iterator[Finding]:
     brokers = sorted({key[1] for _, belief in life.beliefs for key in belief})
     for broker in brokers:
         found = sessions_of(journal, broker, asked)
-        for true_ms in moments(knowledge, rng, 15):
+        for true_ms in moments(knowledge, rng, 6):
             wall_ms = life.wall_ms(true_ms)
             if meant(knowledge, wall_ms) != true_ms or len(life.true_times(wall_ms)) != 1:
                 continue

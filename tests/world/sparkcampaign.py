@@ -110,5 +110,3 @@ def _stories(plans: Sequence[Plan], finding: Finding) -> str:
     text = f"{finding.expected} {finding.got}"
     told = [story(p) for p in plans if any(f"{fleet.name}" in text for fleet in p.fleets)]
     return "\n".join(told[:2])
-
-

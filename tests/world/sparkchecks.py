@@ -37,7 +37,7 @@ def check_tables(carried: Sequence[Carried], tables: Tables) -> Iterator[Finding
 def _sampled(each: Carried, rng: Random) -> Iterator[tuple[float, int]]:
     """True times and what the node's clock showed, where it showed that once."""
     life = each.life
-    for true_ms in moments(each.knowledge, rng, 20):
+    for true_ms in moments(each.knowledge, rng, 25):
         wall_ms = life.wall_ms(true_ms)
         if len(life.true_times(wall_ms)) == 1:
             yield true_ms, wall_ms
@@ -84,8 +84,7 @@ def _check_sessions(each: Carried, rows: Sequence[Row], rng: Random) -> Iterator
         said = {
             (row["cluster"], row["broker"], row["broker_id"], row["addr"])
             for row in mine
-            if row["began_at"] <= wall_ms
-            and (row["ended_at"] is None or wall_ms < row["ended_at"])
+            if row["began_at"] <= wall_ms and (row["ended_at"] is None or wall_ms < row["ended_at"])
         }
         yield from _compared("lake", "session", life, true_ms, truly, said)
 
@@ -202,9 +201,7 @@ def _check_divergence(lives: Sequence[Carried], rows: Sequence[Row]) -> Iterator
         at_ms = row["from_at"] + slack_ms
         moments_meant = {t for each in lives for t in each.life.true_times(at_ms)}
         if not any(
-            _disagree(one, other, row, true_ms)
-            for one, other in pairs
-            for true_ms in moments_meant
+            _disagree(one, other, row, true_ms) for one, other in pairs for true_ms in moments_meant
         ):
             yield Finding("gold", "a divergence that was none", "agreement", _divergence(row))
 
