@@ -39,6 +39,7 @@ from routebook.server import kvfile
 from routebook.server.chronicle import Chronicle
 from routebook.server.eventlog import log_event
 from routebook.server.kvfile import KvFile
+from routebook.server.lasting import again_and_again
 from routebook.server.notify import MinBrokerNotifier
 from routebook.server.pulse import Pulse
 from routebook.server.remoteconfig import RemoteConfig
@@ -172,8 +173,19 @@ class NameServer:
             self._record(list(catch_up_kv(view.kv, self._kv.tables, self._revision)))
         self._chronicle.start()
         self._tasks = [
-            asyncio.create_task(self._log_kv()),
-            asyncio.create_task(self._sum_up()),
+            asyncio.create_task(
+                again_and_again(
+                    "logging all pairs",
+                    self._kv_file.log_all,
+                    every_s=KV_LOG_EVERY_S,
+                    first_s=KV_LOG_FIRST_S,
+                )
+            ),
+            asyncio.create_task(
+                again_and_again(
+                    "summing up a window", self._sum_up, every_s=self._settings.memory.window_s
+                )
+            ),
         ]
         self._report_settings()
         return self
@@ -337,11 +349,9 @@ class NameServer:
         self._service.let_go(events, links)
         return sum(isinstance(event, BrokerLeft) for event in events)
 
-    async def _sum_up(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.memory.window_s)
-            self._sum_up_now(silent=self._chronicle.last_seq == self._window_began_seq)
-            self._window_began_seq = self._chronicle.last_seq
+    def _sum_up(self) -> None:
+        self._sum_up_now(silent=self._chronicle.last_seq == self._window_began_seq)
+        self._window_began_seq = self._chronicle.last_seq
 
     def _sum_up_now(self, *, silent: bool = False) -> None:
         """``silent``: nothing was recorded in the window; then say at least that it was."""
@@ -357,12 +367,6 @@ class NameServer:
     async def _find_in_production(self, request: Command) -> Reply:
         body = await self._production.find(request)
         return Reply(body=body) if body else not_found(request.ext_fields.get("topic"))
-
-    async def _log_kv(self) -> None:
-        await asyncio.sleep(KV_LOG_FIRST_S)
-        while True:
-            self._kv_file.log_all()
-            await asyncio.sleep(KV_LOG_EVERY_S)
 
     def _report_settings(self) -> None:
         logger.info("routebook %s, data folder %s", __version__, self._settings.data_dir)

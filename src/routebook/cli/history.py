@@ -341,5 +341,5 @@ def compare(
         events.comparison_document(answer, answering.origins),
     )
     answering.complain()
-    if answer.comparison is None or not answer.comparison.compared_ms:
+    if not answer.comparison.compared_ms:
         raise click.exceptions.Exit(NO)

@@ -197,11 +197,11 @@ def comparison(answer: ComparisonAnswer) -> Iterator[RenderableType]:
     for node, blind in answer.blind.items():
         yield from _blind(node, blind)
     found = answer.comparison
-    if found is not None and found.short:
+    if found.short:
         lines = counted(found.short, "difference")
         yield Text(f"{lines} shorter than {span(found.uncertainty_ms)} not shown")
     yield Text()
-    if found is None or not found.compared_ms:
+    if not found.compared_ms:
         yield Text(f"nothing can be compared: {_why_nothing(answer)}", style="bold yellow")
         return
     if not found.divergences:
@@ -222,7 +222,7 @@ def _whose(clock: ClockTold, answer: ComparisonAnswer) -> str:
 
 
 def _why_nothing(answer: ComparisonAnswer) -> str:
-    if answer.comparison is None:
+    if not answer.clocks_known:
         return "how far apart the clocks of the nodes are is not known"
     return "at no time is it known of two nodes what they told"
 
@@ -323,15 +323,15 @@ def comparison_document(answer: ComparisonAnswer, origins: Iterable[Origin]) -> 
             for node, blind in answer.blind.items()
             for each in blind
         ],
-        "compared_ms": found.compared_ms if found else 0,
-        "not_significant": found.short if found else 0,
+        "compared_ms": found.compared_ms,
+        "not_significant": found.short,
         "brokers": [
             {
                 "cluster": cluster,
                 "broker": broker,
                 "divergences": [_divergence_document(divergence) for divergence in same],
             }
-            for (cluster, broker), same in _by_broker(found.divergences if found else ())
+            for (cluster, broker), same in _by_broker(found.divergences)
         ],
     }
 

@@ -12,6 +12,7 @@ from routebook.history.needles import about_awareness, about_tables, about_topic
 from routebook.history.questions import period
 from routebook.history.skew import Skew
 from routebook.history.times import AtTime
+from routebook.history.witness import RecordsMissing
 from routebook.journal.errors import JournalError
 from routebook.journal.record import Record
 
@@ -33,16 +34,23 @@ class ComparisonAnswer:
     """``clocks`` are all but the one by which times are given. ``blind`` is of the period, by node.
 
     ``partial`` says of nodes why what they believed before their records is not known.
-    ``comparison`` None: the clocks of no two nodes are known to each other.
+    ``clocks_known``: of at least two nodes it is known how their clocks stand to each other.
     """
 
     nodes: tuple[str, ...]
     clocks: tuple[ClockTold, ...]
-    comparison: Comparison | None
+    comparison: Comparison
     from_ms: int
     to_ms: int
     blind: dict[str, tuple[Blind, ...]]
     partial: dict[str, str]
+    clocks_known: bool = True
+
+    @property
+    def skews(self) -> dict[str, Skew]:
+        """Of each node but the first; that of its longest epoch, where there are several."""
+        by_length = sorted(self.clocks, key=lambda clock: clock.to_ms - clock.from_ms)
+        return {clock.node: clock.skew for clock in by_length if clock.node != self.nodes[0]}
 
 
 def comparison_of(
@@ -72,7 +80,10 @@ def comparison_of(
         to_ms = min(journal.last.wall_ms for journal in journals)
         if from_ms > to_ms:
             raise JournalError(f"there is no time of which {' and '.join(nodes)} both tell")
-        return ComparisonAnswer(nodes, told, None, from_ms, to_ms, {}, partial)
+        nothing = Comparison((), 0, 0, 0)
+        return ComparisonAnswer(
+            nodes, told, nothing, from_ms, to_ms, {}, partial, clocks_known=False
+        )
     from_ms = max(span[0] for span in spans if span)
     to_ms = min(span[1] for span in spans if span)
     if abs(from_ms) == _ALWAYS or to_ms == _ALWAYS:
@@ -183,8 +194,16 @@ def _course(
         known_ms=view.wall_ms if view.seq else None,
     )
 
-    def at_ms(record: Record) -> int | None:
-        return clock.at_ms(number, aware.epoch_at(record.seq), record.wall_ms)
+    def at_ms(record: Record) -> int:
+        event = record.event
+        wall_ms = event.since_ms if isinstance(event, RecordsMissing) else record.wall_ms
+        epoch = aware.epoch_at(record.seq)
+        known_ms = clock.at_ms(number, epoch, wall_ms)
+        while known_ms is None and epoch:
+            # What has no place on the clock is over before whatever has one again.
+            epoch -= 1
+            known_ms = clock.at_ms(number, epoch, aware.epochs[epoch].to_ms)
+        return known_ms or 0
 
     known = view if view.seq else None
     return Course(journal.node, records, known, base.partial, blind, at_ms)

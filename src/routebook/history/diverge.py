@@ -25,7 +25,7 @@ from routebook.events import (
     TopicsChanged,
 )
 from routebook.history.narrow import narrow_record, narrow_view
-from routebook.history.witness import Silence, apply
+from routebook.history.witness import ClockJumped, NothingRecorded, Silence, apply
 from routebook.journal.groups import GroupView, Key
 from routebook.journal.record import Record
 from routebook.journal.view import View
@@ -85,7 +85,7 @@ class Course:
     """The journal of one node: ``known`` before ``records``, which are all that change tables.
 
     ``partial``: there was more before, of which nothing is known. ``at_ms`` tells when a record
-    was by the common clock, None where nobody knows; ``blind`` covers that time too.
+    was by the common clock; where nobody knows, ``blind`` covers that time.
     """
 
     node: str
@@ -93,7 +93,7 @@ class Course:
     known: View | None = None
     partial: bool = False
     blind: tuple[Blind, ...] = ()
-    at_ms: Callable[[Record], int | None] = attrgetter("wall_ms")
+    at_ms: Callable[[Record], int] = attrgetter("wall_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +159,10 @@ def _moments(course: Course, topic: str | None) -> Iterator[_Moment]:
 def _recorded(course: Course, topic: str | None) -> Iterator[_Moment]:
     at_ms = 0
     for record in course.records:
+        if isinstance(record.event, NothingRecorded | ClockJumped):
+            continue  # the node is blind then
         # Clocks that are set back must not turn the order of records around.
-        at_ms = max(at_ms, course.at_ms(record) or 0)
+        at_ms = max(at_ms, course.at_ms(record))
         yield _Moment(at_ms, course.node, narrow_record(record, topic) if topic else record)
 
 

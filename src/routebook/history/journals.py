@@ -242,8 +242,8 @@ class Journal:
         watch: Watch[bytes] | None = None
         previous: bytes | None = None
         for block in self._blocks(after_seq, to_seq):
-            if previous is not None and block.begins:
-                yield from self._missing(previous, block.lines[0])
+            if block.begins:
+                yield from self._missing(previous, after_seq, known_ms, block.lines[0])
             for line in block.lines:
                 place = _PLACE.search(line)
                 kind = place[3].decode() if place else ""
@@ -253,7 +253,7 @@ class Journal:
                         since_ms = known_ms if goes_on else None
                         watch = Watch(_window_ms, _explained_ms, known_ms=since_ms)
                     found = watch.next(line, kind, int(place[1]), int(place[2]))
-                    if found is not None and place_of(line).seq > after_seq:
+                    if found is not None and after_seq < place_of(line).seq <= to_seq:
                         seq = place_of(previous).seq if previous else after_seq
                         yield Record(seq, int(place[1]), int(place[2]), self.node, found)
                 if kind in BREAKS and previous is not None and not wanted(previous):
@@ -271,10 +271,20 @@ class Journal:
         if after_seq < record.seq <= to_seq:
             yield record
 
-    def _missing(self, line: bytes, following: bytes) -> Iterator[Record]:
-        """A record about those between two lines, if there must have been some."""
+    def _missing(
+        self, previous: bytes | None, after_seq: int, known_ms: int | None, following: bytes
+    ) -> Iterator[Record]:
+        """A record about those between two files, if there must have been some.
+
+        Before the first file that is read comes record ``after_seq``.
+        """
         try:
-            before, after = place_of(line), place_of(following)
+            after = place_of(following)
+            before = Place(after_seq, after.wall_ms if known_ms is None else known_ms)
+            if previous is not None:
+                before = place_of(previous)
+            elif not after_seq or after.seq <= after_seq:
+                return
             if after.seq == before.seq + 1 or _leaps(following, before):
                 return
         except JournalError:

@@ -131,6 +131,13 @@ class Scribe:
                 if self._stopping and time.monotonic() + wait_s > self._give_up_s:
                     break
                 self._pause(wait_s)
+            except Exception as error:
+                # A mistake of ours; without this thread nothing would ever be written again.
+                logger.exception("journal: writing failed")
+                wait_s = self.trouble.note(error)
+                if self._stopping:
+                    break
+                self._pause(max(wait_s, 1.0))
             else:
                 self.trouble.over()
         self._signs.close()

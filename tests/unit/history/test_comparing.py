@@ -45,7 +45,6 @@ def skews(answer: ComparisonAnswer) -> list[Skew]:
 
 
 def found(answer: ComparisonAnswer) -> list[tuple[str, str, str, Ending]]:
-    assert answer.comparison is not None
     return [
         (time_of_day(d.since_ms), time_of_day(d.until_ms), d.broker, d.ending)
         for d in answer.comparison.divergences
@@ -86,7 +85,7 @@ def test_one_registration_that_a_freeze_delayed_is_no_skew(tmp_path: Path) -> No
     answer = compared(tmp_path, here, there)
 
     assert skews(answer) == [Skew(None, 0, 0, 0)]
-    assert answer.comparison is None
+    assert not answer.clocks_known
 
 
 def test_a_node_that_joins_late_is_not_taken_to_have_another_clock(tmp_path: Path) -> None:
@@ -146,7 +145,8 @@ def test_where_nothing_was_seen_by_both_nothing_is_compared(tmp_path: Path) -> N
     here, there = node(1).at("03:01:00").register(), node(2, ahead_ms=-600_000)
     there.at("03:20:00").register("broker-z")
     answer = compared(tmp_path, here.at("03:30:00"), there)
-    assert (answer.comparison, skews(answer)) == (None, [Skew(None, 0, 0, 0)])
+    assert (answer.clocks_known, skews(answer)) == (False, [Skew(None, 0, 0, 0)])
+    assert answer.comparison.compared_ms == 0
 
 
 def test_a_jump_within_a_node_is_never_skew(tmp_path: Path) -> None:
@@ -185,6 +185,20 @@ def test_an_epoch_whose_clock_nobody_knows_is_not_compared(tmp_path: Path) -> No
     assert found(answer) == []
 
 
+def test_what_happened_by_a_clock_nobody_knows_is_not_put_before_it_was_set(
+    tmp_path: Path,
+) -> None:
+    here, there = node(1).at("03:01:00").register(version=1), node(2)
+    there.at("03:01:00").register(version=1).at("03:10:00").heartbeats()
+    there.clock_ahead_ms = -45_000
+    there.at("03:10:05").heartbeats().at("03:20:00").lose()
+
+    answer = compared(tmp_path, here.at("03:30:00").heartbeats(), there)
+
+    assert [skew.offset_ms for skew in skews(answer)] == [0, None]
+    assert found(answer) == []
+
+
 def test_a_node_that_may_have_been_frozen_disagrees_with_nobody(tmp_path: Path) -> None:
     here, there = all_register(node(1), "03:10:00"), all_register(node(2), "03:10:00")
     here.at("04:00:00").lose().at("04:01:00").register(version=1)
@@ -213,7 +227,6 @@ def test_a_node_that_does_not_say_what_it_believed_makes_no_finding(tmp_path: Pa
     answer = comparison_of(journals)
 
     assert answer.partial == {"ns-2": "it is an old one"}
-    assert answer.comparison is not None
     assert (answer.comparison.divergences, answer.comparison.compared_ms) == ((), 0)
 
 

@@ -8,7 +8,7 @@ import pytest
 from routebook.history.journals import AfterJournal, Base, BeforeJournal, Journal
 from routebook.history.needles import about_broker, about_tables
 from routebook.history.times import AtSeq, AtTime, parse, time_of_day
-from routebook.history.witness import MadeUp, NothingRecorded, RecordsMissing
+from routebook.history.witness import MadeUp, NothingRecorded, RecordsMissing, missing_records
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import ACTIVE, list_folder, snapshot_name
 from routebook.journal.record import Record, encode
@@ -392,6 +392,30 @@ def test_where_a_node_was_quiet_for_too_long_a_record_is_made_up(
         "NothingRecorded 03:50:00Z",
         "ClockJumped 03:55:00Z",
     ]
+
+
+@pytest.mark.parametrize("sealed_at", [(), (2, 4, 6), (9,)])
+def test_nothing_is_made_up_of_what_comes_after_the_last_record_asked_for(
+    tmp_path: Path, sealed_at: tuple[int, ...]
+) -> None:
+    journal = opened(write_journal(tmp_path, day().records, sealed_at=sealed_at))
+    read = list(journal.records(after_seq=0, to_seq=5, wanted=lambda line: True))
+    assert [r.seq for r in read] == [1, 2, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("after_seq", [1, 2])
+def test_records_that_are_missing_right_at_the_beginning_are_noticed_too(
+    tmp_path: Path, after_seq: int
+) -> None:
+    write_journal(tmp_path, day().records, sealed_at=(2, 4, 6))
+    gone = list_folder(tmp_path).sealed[1]
+    (tmp_path / gone.packed).unlink()
+    (tmp_path / gone.manifest).unlink()
+    read = opened(tmp_path).records(
+        after_seq=after_seq, to_seq=9, wanted=about_tables, known_ms=ms("03:01:00")
+    )
+    first = next(record for record in read if isinstance(record.event, RecordsMissing))
+    assert (first.seq, first.event) == (2, missing_records(2, ms("03:01:00")))
 
 
 def test_what_came_before_the_first_record_read_may_be_told(tmp_path: Path) -> None:
