@@ -3,8 +3,9 @@
     alerts(events, Limits())                         # any stream of events
     follow(spark, ["/data/journals"], watching, tell=print_all)
 
-There is one stateful operator for all kinds of alerts, keyed by bucket (alerts/facts.py), so that
-a trigger is one pass over the new records, one shuffle and a few reads of the state store.
+There is one stateful operator for all kinds of alerts, keyed by fleet and bucket
+(alerts/facts.py), so that a trigger is one pass over the new records, one shuffle and a few reads
+of the state store. A folder that cannot be read is an alert, and holds up no other.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,9 +42,10 @@ the process was killed meanwhile."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """``every_s`` None: take what there is, and end."""
+    """``every_s`` None: take what there is, and end. ``fleet`` wins over what nodes say."""
 
     checkpoint: str
+    fleet: str = ""
     every_s: float | None = None
     limits: Limits = field(default_factory=Limits)
 
@@ -57,7 +59,7 @@ def alerts(events: DataFrame, limits: Limits) -> DataFrame:
     now = F.current_timestamp() + F.expr(f"INTERVAL {AHEAD_MS // 1000} SECONDS")
     timely = events.withColumn("tide", F.least("at", now)).withWatermark("tide", "0 seconds")
     told = facts(timely, unknown_per_minute=limits.unknown_per_minute)
-    raised = told.groupBy("bucket").transformWithState(
+    raised = told.groupBy("fleet", "bucket").transformWithState(
         Watcher(limits), ALERT, outputMode="Append", timeMode="EventTime"
     )
     names = {"began_ms": "began_at", "raised_ms": "raised_at", "resolved_ms": "resolved_at"}
@@ -78,7 +80,10 @@ def follow(
     """
     check_protobuf()
     register(spark)
-    streams = [spark.readStream.format("routebook").load(folder) for folder in sorted(folders)]
+    reading = spark.readStream.format("routebook").option("on_fault", "tell")
+    if watching.fleet:
+        reading = reading.option("fleet", watching.fleet)
+    streams = [reading.load(folder) for folder in sorted(folders)]
     raised = alerts(reduce(DataFrame.unionByName, streams), watching.limits)
 
     def told(rows: DataFrame, number: int) -> None:

@@ -15,7 +15,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from routebook.events import RecordsLost
+from routebook.events import Cause, RecordsLost
+from routebook.journal.folder import ACTIVE
 from routebook.journal.record import Record
 from routebook_spark.alerts.limits import Limits
 from routebook_spark.alerts.protobuf import NoProtobuf, check_protobuf
@@ -121,6 +122,64 @@ def test_alerts_of_a_stream_are_each_told_once_across_stops_and_what_is_gone_is_
     forgotten = [row for row in told[max(told)] if "is no longer watched" in row.sentence]
     assert forgotten
     assert all(gone in row.nodes and row.state == "resolved" for row in forgotten), forgotten
+
+
+def test_a_folder_that_cannot_be_read_silences_its_node_alone_and_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One node writes a newer schema, the segment of another is cut off; a fleet beside them."""
+    root = tmp_path / "journals"
+    stories = {name: Journal(name) for name in ("ns-new", "ns-cut", "ns-well", "other")}
+    for name, journal in stories.items():
+        journal.starts()
+        journal.joins("broker-a", topics=["orders"] if name != "other" else ["orders", "refunds"])
+        journal.after(60).beats("broker-a")
+    folders = Folders(root)
+    folders.write({name: journal.records for name, journal in stories.items()})
+    (root / "other" / "identity.json").write_text(
+        '{"v":1,"node":"other","fleet":"shop","incarnation":"1"}'
+    )
+    whole = (root / "ns-new" / ACTIVE).read_bytes()
+    (root / "ns-new" / ACTIVE).write_bytes(whole + b'{"v":2,"number":7}\n')
+    closed = root / "ns-cut" / "000000000001-000000000005.jsonl"
+    (root / "ns-cut" / ACTIVE).rename(closed)
+    lines = closed.read_bytes()
+    closed.write_bytes(lines[:-40])
+    told: list[Row] = []
+
+    def watch() -> None:
+        watching = Watching(checkpoint=str(tmp_path / "checkpoint"), limits=LIMITS)
+        query = follow(spark, [f"{root}/*"], watching, tell=lambda _, rows: told.extend(rows))
+        assert query.awaitTermination(int(STARTS_S))
+
+    watch()
+    [cut, newer] = sorted(told, key=lambda row: row.nodes)
+    assert [(row.kind, row.state, row.nodes, row.fleet) for row in (cut, newer)] == [
+        ("node_silent", "raised", ["ns-cut"], "default"),
+        ("node_silent", "raised", ["ns-new"], "default"),
+    ]
+    assert f"{root}/ns-new/active.jsonl line 6 is of schema version 2" in newer.sentence
+    assert f"{closed} is cut off after line 4" in cut.sentence
+
+    told.clear()
+    closed.write_bytes(lines)
+    (root / "ns-new" / ACTIVE).write_bytes(whole)
+    more = {name: stories[name] for name in ("ns-new", "ns-well", "other")}
+    for journal in more.values():
+        journal.at(120).beats("broker-a")
+        if journal.node == "ns-well":
+            journal.leaves("broker-a", Cause.UNREGISTER)
+        for at_s in (180, 240):
+            journal.at(at_s).is_asked({})
+    folders.write({name: journal.records[5:] for name, journal in more.items()})
+    watch()
+    silent = [row for row in told if row.kind == "node_silent"]
+    assert [(row.state, row.nodes) for row in sorted(silent, key=lambda row: row.nodes)] == [
+        ("resolved", ["ns-cut"]),
+        ("resolved", ["ns-new"]),
+    ]
+    [divergence] = [row for row in told if row.kind == "divergence"]
+    assert (divergence.nodes, divergence.fleet) == (["ns-new", "ns-well"], "default")
 
 
 # -- processes
@@ -245,6 +304,19 @@ def refused(*args: str | Path) -> str:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     said = refused(tmp_path / "nowhere", "--checkpoint", tmp_path / "checkpoint")
     assert f"there is no folder {tmp_path / 'nowhere'}" in said
+
+
+def test_a_pattern_need_not_fit_anything_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "google.protobuf.runtime_version", None)  # it ends early
+    (tmp_path / "n-1").mkdir()
+    for pattern in (tmp_path / "n*", tmp_path / "*" / "journal"):
+        said = refused(pattern, "--checkpoint", tmp_path / "checkpoint")
+        assert f"there is no journal in what fits {pattern} yet" in said
+        assert "protobuf is not installed" in said
+    said = refused(tmp_path / "typo" / "n*", "--checkpoint", tmp_path / "checkpoint")
+    assert "there is no folder" in said
 
 
 def test_a_checkpoint_of_other_folders_is_refused(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from routebook.events import (
     HeartbeatGaps,
     JournalRecovered,
     MemberFact,
+    NodeStalled,
     NodeStarted,
     NodeStopped,
     QueryCount,
@@ -38,6 +39,7 @@ from routebook.events import (
 from routebook.journal.record import Record
 
 T0_MS = 1_767_268_800_000  # 2026-01-01T12:00:00Z
+WINDOW_MS = 60_000
 EIGHT: Shape = (8, 8, 6, 0)
 _KILLED_LEAP = 1 << 20
 
@@ -48,19 +50,56 @@ class Journal:
     def __init__(self, node: str, *, at_s: float = 0.0) -> None:
         self.node = node
         self.records: list[Record] = []
+        self.lives: dict[int, str] = {}  # from which record on its folder is another one
         self._now_ms = T0_MS + round(at_s * 1000)
+        self._runs = False
+        self._set_ms = 0  # how far the clock was set forward
         self._seq = 0
         self._addrs: dict[str, dict[int, str]] = {}
         self._queues: dict[str, dict[str, Shape]] = {}
 
     def after(self, seconds: float) -> "Journal":
-        self._now_ms += round(seconds * 1000)
+        """That much later; meanwhile a node that runs writes down its windows."""
+        self._live_until(self._now_ms + round(seconds * 1000))
         return self
 
     def at(self, seconds: float) -> "Journal":
         """Seconds from the beginning."""
-        self._now_ms = T0_MS + round(seconds * 1000)
+        self._live_until(T0_MS + round(seconds * 1000))
         return self
+
+    def silently(self, seconds: float) -> "Journal":
+        """That much later, without a record."""
+        self._now_ms += round(seconds * 1000)
+        return self
+
+    def sets_clock(self, seconds: float) -> "Journal":
+        """Forward by so much, or back."""
+        self._now_ms += round(seconds * 1000)
+        self._set_ms += round(seconds * 1000)
+        return self
+
+    def sleeps(self, seconds: float) -> None:
+        """And says so."""
+        from_ms = self._now_ms
+        self._now_ms += round(seconds * 1000)
+        self.write(
+            NodeStalled(
+                **_note(Cause.STALL),
+                from_ms=from_ms,
+                to_ms=self._now_ms,
+                longest_ms=round(seconds * 1000),
+                clock_ms=0,
+            )
+        )
+
+    def _live_until(self, now_ms: int) -> None:
+        if self._runs and now_ms - self._now_ms > 2 * WINDOW_MS:
+            for at_ms in range(self._now_ms + WINDOW_MS, now_ms, WINDOW_MS):
+                self._now_ms = at_ms
+                self.beats(*self._addrs)
+                self.is_asked({})
+        self._now_ms = now_ms
 
     @property
     def now_ms(self) -> int:
@@ -68,7 +107,8 @@ class Journal:
 
     def write(self, event: Event) -> None:
         self._seq += 1
-        self.records.append(Record(self._seq, self._now_ms, self._seq, self.node, event))
+        mono_ms = self._now_ms - T0_MS - self._set_ms
+        self.records.append(Record(self._seq, self._now_ms, mono_ms, self.node, event))
 
     def skip(self, records: int) -> None:
         """These are lost on the way."""
@@ -77,6 +117,7 @@ class Journal:
     # -- the node
 
     def starts(self, brokers: int = 0) -> None:
+        self._runs = True
         if not brokers:
             self._addrs.clear()
             self._queues.clear()
@@ -87,12 +128,19 @@ class Journal:
         )
 
     def stops(self) -> None:
+        self._runs = False
         self.write(NodeStopped(**_note(Cause.STOP), brokers=0, topics=0))
 
-    def is_killed(self) -> None:
-        """And writes again now."""
+    def is_killed(self, *, back_s: float, alive_s: float | None = None) -> None:
+        """And writes again ``back_s`` later; it is known to have answered for ``alive_s``."""
+        alive_ms = None if alive_s is None else self._now_ms + round(alive_s * 1000)
+        self.silently(back_s)
         last_seq, self._seq = self._seq, self._seq + _KILLED_LEAP
-        self.write(JournalRecovered(**_note(Cause.JOURNAL), last_seq=last_seq, torn_bytes=0))
+        self.write(
+            JournalRecovered(
+                **_note(Cause.JOURNAL), last_seq=last_seq, torn_bytes=0, alive_ms=alive_ms
+            )
+        )
 
     def loses(self, count: int, *, since_s: float) -> None:
         since_ms = T0_MS + round(since_s * 1000)
@@ -250,6 +298,15 @@ class Journal:
                 others=0,
             )
         )
+
+
+def witnessed(journal: "Journal") -> list[tuple[str, Record]]:
+    """Each record with the life of the folder it is in."""
+    found, life = [], "first"
+    for place, record in enumerate(journal.records):
+        life = journal.lives.get(place, life)
+        found.append((life, record))
+    return found
 
 
 def _note(cause: Cause) -> dict[str, Any]:

@@ -5,15 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from routebook.journal.record import Record
+from routebook.journal.record import Record, encode
 from routebook_spark.alerts.board import Board
-from routebook_spark.alerts.facts import BUCKETS, Fact, facts
+from routebook_spark.alerts.facts import Fact, facts
 from routebook_spark.alerts.ledger import Alert
 from routebook_spark.alerts.limits import Limits
 from routebook_spark.alerts.lookout import look_at
-from support.sparkhistories import events_frame
+from routebook_spark.schemas import EVENTS
+from routebook_spark.source.rows import batch_of
 from support.watchevents import T0_MS
 
 Named = tuple[str, str]  # id and state of an alert
@@ -31,26 +33,43 @@ class Ending:
     nodes: tuple[str, ...]
 
 
+Witness = tuple[str, str]  # fleet, and the life of the data folder
+
+
+def facts_of(
+    spark: SparkSession, records: Iterable[tuple[Witness, Record]], limits: Limits
+) -> list[Fact]:
+    """What the buckets are told of records, in one job."""
+    by_witness: dict[Witness, list[bytes]] = {}
+    for witness, record in records:
+        by_witness.setdefault(witness, []).append(encode(record))
+    batches = [
+        batch_of(lines, fleet=fleet, incarnation=life)
+        for (fleet, life), lines in by_witness.items()
+    ]
+    events = spark.createDataFrame(pa.Table.from_batches(batches), EVENTS)
+    rows = facts(events, unknown_per_minute=limits.unknown_per_minute).collect()
+    return [Fact(**row.asDict()) for row in rows]
+
+
 def expected_alerts(
     spark: SparkSession, by_node: Mapping[str, Sequence[Record]], limits: Limits
 ) -> Counter[Named]:
     """What plain Python finds in all records at once."""
-    rows = facts(
-        events_frame(spark, by_node), unknown_per_minute=limits.unknown_per_minute
-    ).collect()
-    found = gone_through((Fact(**row.asDict()) for row in rows), limits)
+    records = [(("default", ""), one) for some in by_node.values() for one in some]
+    found = gone_through(facts_of(spark, records, limits), limits)
     return Counter((alert.id, alert.state) for alert in found)
 
 
 def gone_through(told: Iterable[Fact], limits: Limits, *, triggers: int = 1) -> list[Alert]:
     """All alerts of a case, taken in as many triggers."""
-    by_bucket: list[list[Fact]] = [[] for _ in range(BUCKETS)]
+    by_bucket: dict[tuple[str, int], list[Fact]] = {}
     for fact in told:
-        by_bucket[fact.bucket].append(fact)
+        by_bucket.setdefault((fact.fleet, fact.bucket), []).append(fact)
     return [
         alert
-        for mine in by_bucket
-        for alert in _watched(Board(limits), list(_parts(mine, triggers)))
+        for (fleet, _), mine in sorted(by_bucket.items())
+        for alert in _watched(Board(limits, fleet=fleet), list(_parts(mine, triggers)))
     ]
 
 
@@ -63,9 +82,10 @@ def _parts(mine: list[Fact], parts: int) -> Iterator[list[Fact]]:
     """In the order in which records are written; what was written at once stays together."""
     latest: dict[str, int] = {}
     order = []
-    for fact in sorted(mine, key=lambda fact: (fact.node, fact.seq)):
-        latest[fact.node] = max(latest.get(fact.node, 0), fact.at_ms)
-        order.append((latest[fact.node], fact))
+    for fact in sorted(mine, key=lambda fact: (fact.node, fact.incarnation, fact.seq)):
+        place = fact.node + fact.incarnation
+        latest[place] = max(latest.get(place, 0), fact.at_ms)
+        order.append((latest[place], fact))
     order.sort(key=lambda pair: pair[0])
     cuts = [len(order) * part // parts for part in range(parts + 1)]
     for i, cut in enumerate(cuts):
@@ -92,7 +112,7 @@ def endings(alerts: Iterable[Alert]) -> list[Ending]:
 
 def _ending(raised: Alert, resolved: Alert | None) -> Ending:
     last = resolved or raised
-    nodes = tuple(node.partition("/")[2] for node in last.nodes)
+    nodes = tuple(last.nodes)
     parts = (raised.broker, raised.broker_id, raised.topic)
     subject = ":".join(str(part) for part in parts if part is not None)
     until_ms = None if resolved is None else resolved.resolved_ms

@@ -10,12 +10,12 @@ Story = Callable[[Nodes], None]
 
 
 def journals_of(story: Story) -> dict[str, Journal]:
-    """By node; in the journals nodes have the story in their names."""
+    """By node."""
     journals: dict[str, Journal] = {}
 
     def node(name: str) -> Journal:
         if name not in journals:
-            journals[name] = Journal(f"{story.__name__}/{name}")
+            journals[name] = Journal(name)
         return journals[name]
 
     story(node)
@@ -184,8 +184,8 @@ def a_journal_begins_in_the_middle(node: Nodes) -> None:
     ns.at(1000).beats("broker-a", "broker-b")
     other = node("ns-2")
     other.skip(5000)
-    other.at(100).beats("broker-b")
-    other.at(1000).beats("broker-b")
+    for at_s in range(100, 1001, 60):
+        other.at(at_s).beats("broker-b")
 
 
 def brokers_vanish_together(node: Nodes) -> None:
@@ -214,6 +214,17 @@ def brokers_die_one_by_one(node: Nodes) -> None:
         ns.joins(f"broker-{number}")
     for number in range(9):
         ns.after(40).leaves(f"broker-{number}")
+
+
+def two_brokers_of_which_one_flaps(node: Nodes) -> None:
+    ns = node("ns-1")
+    ns.starts()
+    for broker in ("broker-a", "broker-b"):
+        ns.joins(broker)
+    for _ in range(3):
+        ns.after(8).leaves("broker-a", Cause.CONNECTION_CLOSED)
+        ns.after(8).joins("broker-a")
+    ns.leaves("broker-b", Cause.CONNECTION_CLOSED)
 
 
 def the_guard_holds_brokers(node: Nodes) -> None:
@@ -266,8 +277,165 @@ def a_node_is_killed(node: Nodes) -> None:
     ns.starts()
     ns.joins("broker-a")
     ns.after(60).beats("broker-a")
-    ns.after(300).is_killed()
+    ns.is_killed(back_s=300)
     ns.after(1).starts(brokers=1)
+
+
+def a_killed_node_had_answered_since_its_last_record(node: Nodes) -> None:
+    ns = node("ns-1")
+    ns.starts()
+    ns.joins("broker-a")
+    ns.after(60).beats("broker-a")
+    ns.is_killed(back_s=300, alive_s=52)
+    ns.after(1).starts(brokers=1)
+
+
+def a_node_sleeps_and_says_so(node: Nodes) -> None:
+    """Its brokers had closed their connections, and come back to it."""
+    brokers = ("broker-a", "broker-b", "broker-c")
+    for name in ("ns-1", "ns-2"):
+        ns = node(name)
+        ns.starts()
+        for broker in brokers:
+            ns.joins(broker)
+        ns.at(60).beats(*brokers)
+        if name == "ns-2":
+            ns.at(70).sleeps(135)
+            for broker in brokers:
+                ns.after(0.002).leaves(broker, Cause.CONNECTION_CLOSED)
+                ns.after(0.002).joins(broker)
+            ns.at(240).beats(*brokers, gaps_s=[30, 150])
+        ns.at(600).beats(*brokers)
+
+
+def a_node_is_frozen_and_does_not_know(node: Nodes) -> None:
+    """As nodes of earlier versions: it blames its brokers when it wakes."""
+    brokers = ("broker-a", "broker-b", "broker-c")
+    for name in ("ns-1", "ns-2"):
+        ns = node(name)
+        ns.starts()
+        for broker in brokers:
+            ns.joins(broker)
+        ns.at(60).beats(*brokers)
+        if name == "ns-2":
+            ns.silently(135)
+            for broker in brokers:
+                ns.leaves(broker, Cause.EXPIRED)
+                ns.after(0.004).joins(broker)
+            ns.at(240).beats(*brokers, gaps_s=[30, 165])
+        ns.at(600).beats(*brokers)
+
+
+def a_broker_dies_while_one_node_sleeps(node: Nodes) -> None:
+    """The node finds out a lease after it woke up, longer than nodes may disagree."""
+    for name in ("ns-1", "ns-2"):
+        ns = node(name)
+        ns.starts()
+        ns.joins("broker-a")
+        ns.joins("broker-b")
+        ns.at(60).beats("broker-a", "broker-b")
+        if name == "ns-1":
+            ns.at(180).leaves("broker-a")
+        else:
+            ns.at(70).sleeps(180)
+            ns.at(310).beats("broker-b")
+            ns.at(350).leaves("broker-a")
+        ns.at(900).beats("broker-b")
+
+
+def a_node_sleeps_and_then_disagrees(node: Nodes) -> None:
+    for name in ("ns-1", "ns-2"):
+        ns = node(name)
+        ns.starts()
+        ns.joins("broker-a")
+        ns.joins("broker-b")
+        ns.at(60).beats("broker-a", "broker-b")
+        if name == "ns-1":
+            ns.at(100).leaves("broker-a", Cause.UNREGISTER)
+        else:
+            ns.at(70).sleeps(60)
+        ns.at(900).beats("broker-b")
+
+
+def a_broker_dies_in_earnest_after_a_node_slept(node: Nodes) -> None:
+    ns = node("ns-1")
+    ns.starts()
+    for number in range(10):
+        ns.joins(f"broker-{number}")
+    ns.at(50).sleeps(3)
+    for number in range(5):
+        ns.after(4).leaves(f"broker-{number}", Cause.EXPIRED)
+    ns.after(100).beats(*(f"broker-{number}" for number in range(5, 10)))
+
+
+def a_node_naps(node: Nodes) -> None:
+    """Too short to be told; those that disagree go on to."""
+    for name in ("ns-1", "ns-2"):
+        ns = node(name)
+        ns.starts()
+        ns.joins("broker-a")
+        ns.joins("broker-b")
+        if name == "ns-1":
+            ns.at(20).leaves("broker-b", Cause.UNREGISTER)
+            ns.at(150).sleeps(2)
+        ns.at(300).beats("broker-a")
+
+
+def a_machine_is_suspended(node: Nodes) -> None:
+    """The monotonic clock stands still meanwhile, and the node has not noticed."""
+    ns = node("ns-1")
+    ns.starts()
+    ns.joins("broker-a")
+    ns.joins("broker-b")
+    ns.at(60).beats("broker-a", "broker-b")
+    ns.sets_clock(3600)
+    for broker in ("broker-a", "broker-b"):
+        ns.after(0.5).leaves(broker, Cause.EXPIRED)
+        ns.after(0.5).joins(broker)
+    ns.after(40).beats("broker-a", "broker-b")
+
+
+def a_clock_is_set_back(node: Nodes) -> None:
+    for name in ("ns-1", "ns-2"):
+        ns = node(name)
+        ns.starts()
+        ns.joins("broker-a")
+        ns.joins("broker-b")
+        ns.at(600).beats("broker-a", "broker-b")
+        if name == "ns-2":
+            ns.sets_clock(-400)
+        ns.after(1).leaves("broker-a", Cause.UNREGISTER)
+        ns.after(600).beats("broker-b")
+
+
+def a_disk_is_replaced(node: Nodes) -> None:
+    ns = node("ns-1")
+    ns.starts()
+    ns.joins("broker-a")
+    ns.at(600).beats("broker-a")
+    other = node("ns-2")
+    other.starts()
+    other.joins("broker-a")
+    other.at(60).beats("broker-a")
+    again = Journal(other.node, at_s=300)
+    again.starts()
+    again.joins("broker-a")
+    again.after(300).beats("broker-a")
+    other.records += again.records
+    other.lives = {len(other.records) - len(again.records): "second"}
+
+
+def two_nodes_of_one_id_have_a_folder_each(node: Nodes) -> None:
+    ns = node("ns-1")
+    ns.starts()
+    ns.joins("broker-a")
+    ns.at(600).beats("broker-a")
+    again = Journal(ns.node, at_s=300)
+    again.starts()
+    again.joins("broker-a")
+    again.after(300).beats("broker-a")
+    ns.lives = {len(ns.records): "second"}
+    ns.records += again.records
 
 
 def a_disk_is_full(node: Nodes) -> None:
@@ -291,9 +459,10 @@ def a_segment_is_missing(node: Nodes) -> None:
         ns.at(60).beats("broker-a", "broker-b")
         if name == "ns-1":
             ns.skip(500)
+            ns.silently(940).beats("broker-a", gaps_s=[30])
         else:
             ns.at(100).leaves("broker-b")
-        ns.at(1000).beats("broker-a", gaps_s=[30])
+            ns.at(1000).beats("broker-a", gaps_s=[30])
 
 
 def a_clock_is_years_ahead(node: Nodes) -> None:
@@ -305,7 +474,7 @@ def a_clock_is_years_ahead(node: Nodes) -> None:
     other.starts()
     other.joins("broker-a")
     other.joins("broker-b")
-    other.after(20 * 365 * 86_400).beats("broker-a", "broker-b")
+    other.sets_clock(20 * 365 * 86_400).beats("broker-a", "broker-b")
     ns.at(100).leaves("broker-a")
 
 
@@ -345,12 +514,24 @@ STORIES: tuple[Story, ...] = (
     brokers_vanish_together,
     brokers_are_shut_down_together,
     brokers_die_one_by_one,
+    two_brokers_of_which_one_flaps,
     the_guard_holds_brokers,
     a_registration_grows,
     clients_ask_for_a_typo,
     clients_ask_often_in_a_short_window,
     clients_ask_for_everything,
     a_node_is_killed,
+    a_killed_node_had_answered_since_its_last_record,
+    a_node_sleeps_and_says_so,
+    a_node_is_frozen_and_does_not_know,
+    a_broker_dies_while_one_node_sleeps,
+    a_node_sleeps_and_then_disagrees,
+    a_broker_dies_in_earnest_after_a_node_slept,
+    a_node_naps,
+    a_machine_is_suspended,
+    a_clock_is_set_back,
+    a_disk_is_replaced,
+    two_nodes_of_one_id_have_a_folder_each,
     a_disk_is_full,
     a_segment_is_missing,
     a_clock_is_years_ahead,

@@ -5,7 +5,8 @@ processor.py  one bucket in Spark's state store
 lookout.py    goes through the facts of a bucket in order; everything below is plain Python
 board.py      what a bucket knows of nodes and brokers
 ledger.py     which alerts are open
-nodes.py brokers.py                              what the facts say of them
+nodes.py brokers.py folders.py                   what the facts say of them
+waking.py skew.py    when a node was no witness, and when two clocks cannot be compared
 flapping.py heartbeats.py divergence.py massloss.py size.py storms.py     one kind of alert each
 sinks.py      where alerts go
 protobuf.py   what the state store needs

@@ -1,8 +1,9 @@
-"""Board: what one bucket knows of all nodes, and of the brokers it watches.
+"""Board: what one bucket knows of all nodes of a fleet, and of the brokers it watches.
 
 Each node has a clock, which is the time of its last record: what a node would have written down by
 then, and has not, did not happen there. Of a node that is down, or whose records are lost, nothing
-is known, and so it is not ``sure``. It is known ``whole`` from a start without brokers, or a
+is known, and so it is not ``sure``. Of the time in which it slept nothing is known either
+(waking.py). It is known ``whole`` from a start without brokers, or a
 restatement, on: then it does not have what it has not named.
 """
 
@@ -33,7 +34,23 @@ class Node:
     beats: int = 0  # brokers heard of in that window
     beats_before: int = 0
     unknown: int = 0  # queries for topics nobody holds in that window
-    leaves: list[int] = field(default_factory=list)  # of brokers, unwanted, in the last minute
+    leaves: list[int] = field(default_factory=list)  # when brokers left, unwanted, of late
+    gone: list[int] = field(default_factory=list)  # which ones; 0 for one that is back
+    life: str = ""  # of its data folder
+    life_ms: int = 0  # when that began
+    former: list[str] = field(default_factory=list)  # lives
+    wall_ms: int = 0  # of the last record, as it says
+    mono_ms: int | None = None  # of the last record; None if the next may be of another boot
+    off_ms: int = 0  # by how much the clock was set, since it was last known to be right
+    contents: list[int] = field(default_factory=list)  # of registrations, since the clock was set
+    contents_ms: list[int] = field(default_factory=list)  # and when each came first
+    contents_late: list[int] = field(default_factory=list)  # 1 for just after a start
+    started_ms: int = 0
+    slept_ms: int = 0  # when it last was not awake: from
+    awake_ms: int = 0  # and to
+    honest: bool = True  # it says itself when it sleeps, and holds that against nobody
+    waking_ms: int = 0  # until then what brokers seem to do may only be how it woke up
+    settled_ms: int = 0  # from then on it has had time to find out what it had slept through
 
     @property
     def sure(self) -> bool:
@@ -97,6 +114,7 @@ class Board:
         self,
         limits: Limits,
         *,
+        fleet: str = "default",
         nodes: Iterable[Node] = (),
         claims: Iterable[Claim] = (),
         members: Iterable[Member] = (),
@@ -104,7 +122,7 @@ class Board:
         holds: Iterable[Hold] = (),
     ) -> None:
         self.limits = limits
-        self.ledger = Ledger(holds)
+        self.ledger = Ledger(holds, fleet=fleet)
         self.nodes = {node.name: node for node in nodes}
         self.claims: dict[Group, dict[str, Claim]] = {}
         self.members: dict[Group, dict[tuple[int, str], Member]] = {}

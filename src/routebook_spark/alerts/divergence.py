@@ -2,7 +2,8 @@
 
 Nodes are compared two by two, those that are sure. A dispute is an alert when both have written
 records from after its limit: until then one of them may have changed its mind, in records that have
-not come yet. A node that lists nobody has nothing to write about; it is taken at its word.
+not come yet. The limit begins when both have had time to find out what they had slept through. A
+node that lists nobody has nothing to write about; it is taken at its word.
 """
 
 from itertools import combinations
@@ -10,6 +11,7 @@ from itertools import combinations
 from routebook_spark.alerts.board import Board, Claim, Dispute, Group, Node
 from routebook_spark.alerts.brokers import find_claim
 from routebook_spark.alerts.ledger import Kind, Subject
+from routebook_spark.alerts.skew import allowance_ms
 from routebook_spark.alerts.words import counted, listed, moment, span
 
 
@@ -42,8 +44,13 @@ def due(board: Board, group: Group) -> None:
     """Raise what is older than the limit about a group."""
     limit_ms = round(board.limits.divergence_s * 1000)
     for pair, dispute in board.disputes.get(group, {}).items():
-        due_ms = dispute.began_ms + limit_ms
-        if all(_clock_ms(board, board.nodes[name]) >= due_ms for name in pair):
+        nodes = [board.nodes[name] for name in pair]
+        allowed_ms = allowance_ms(board, pair)
+        if allowed_ms is None:
+            continue
+        due_ms = max(dispute.began_ms, *(node.settled_ms for node in nodes))
+        due_ms += limit_ms + allowed_ms
+        if all(_clock_ms(board, node) >= due_ms for node in nodes):
             _raise(board, group, dispute, at_ms=due_ms)
 
 
@@ -72,6 +79,7 @@ def _difference(a: tuple[bool, Claim | None], b: tuple[bool, Claim | None]) -> s
 
 def _raise(board: Board, group: Group, dispute: Dispute, *, at_ms: int) -> None:
     pair = (dispute.node_a, dispute.node_b)
+    since_ms = max(dispute.began_ms, *(board.nodes[name].awake_ms for name in pair))
     claims = [find_claim(board, group, board.nodes[name]) for name in pair]
     # As they are now: they may agree by the time it is told.
     views = {
@@ -84,14 +92,14 @@ def _raise(board: Board, group: Group, dispute: Dispute, *, at_ms: int) -> None:
     def telling(nodes: list[str]) -> str:
         return (
             f"{listed(nodes)} have disagreed about {broker} (cluster {cluster}) since"
-            f" {moment(dispute.began_ms)}: {_told_apart(views, nodes)}. `routebook compare` shows"
+            f" {moment(since_ms)}: {_told_apart(views, nodes)}. `routebook compare` shows"
             " what they say now; see whether the broker reaches them all."
         )
 
     board.ledger.hold(
         _subject(group),
         " ".join(pair),
-        since_ms=dispute.began_ms,
+        since_ms=since_ms,
         at_ms=at_ms,
         telling=telling,
         evidence={

@@ -1,4 +1,4 @@
-"""Facts: events in the form in which they are watched, one row for each bucket.
+"""Facts: events in the form in which they are watched, one row for each bucket of their fleet.
 
 A bucket watches some of the brokers, nodes and topics, by a hash of their names. Whatever happens,
 every bucket is told that the node wrote a record, when, and of what type: so each knows the clocks
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from routebook_spark.gold.forecast import TOPIC_BYTES
-from routebook_spark.schemas import BOOLEAN, INT, LONG, STRING, STRINGS, struct
+from routebook_spark.schemas import BOOLEAN, DEFAULT_FLEET, INT, LONG, STRING, STRINGS, struct
 
 BUCKETS = 8
 """Part of the state: with another number a new checkpoint is needed."""
@@ -27,14 +27,26 @@ AHEAD_MS = 60_000
 
 FACTS = struct(
     bucket=INT,
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     seq=LONG,
     type=STRING,
     at_ms=LONG,
+    wall_ms=LONG,
+    mono_ms=LONG,
     ahead_ms=LONG,
     home=BOOLEAN,
     cause=STRING,
     joined=LONG,
+    process=LONG,
+    from_ms=LONG,
+    to_ms=LONG,
+    alive_ms=LONG,
+    clock_ms=LONG,
+    content=LONG,
+    folder=STRING,
+    quiet_ms=LONG,
     brokers=LONG,
     count=LONG,
     since_ms=LONG,
@@ -67,18 +79,30 @@ class Fact:
 
     From ``cluster`` on it is about a broker that this bucket watches; ``home`` is true in the one
     bucket that watches the node. ``at_ms`` is the time of the record, unless that is ``ahead_ms``
-    of the clock here.
+    of the clock here. Notes about folders have the number -1.
     """
 
     bucket: int = 0
+    fleet: str = "default"
     node: str
+    incarnation: str = ""
     seq: int
     type: str
     at_ms: int
+    wall_ms: int = 0  # as the record has it
+    mono_ms: int | None = None
     ahead_ms: int = 0
     home: bool = True
     cause: str = ""
     joined: int = 0  # processes more than before
+    process: int | None = None  # the one it is about, known by every bucket
+    from_ms: int | None = None
+    to_ms: int | None = None
+    alive_ms: int | None = None
+    clock_ms: int | None = None  # by how much the wall clock was set
+    content: int | None = None  # of a registration that is complete
+    folder: str | None = None
+    quiet_ms: int | None = None
     brokers: int | None = None
     count: int | None = None
     since_ms: int | None = None
@@ -113,17 +137,31 @@ def facts(events: DataFrame, *, unknown_per_minute: float) -> DataFrame:
     queues = F.coalesce(data["changes"], data["queues"])
     now_ms = F.unix_millis(F.current_timestamp())
     told = events.select(
+        F.coalesce("fleet", F.lit(DEFAULT_FLEET)).alias("fleet"),
         "node",
-        "seq",
+        F.coalesce("incarnation", F.lit("")).alias("incarnation"),
+        F.coalesce("seq", F.lit(-1)).alias("seq"),
         "type",
         F.least(F.col("wall_ms"), now_ms + AHEAD_MS).alias("at_ms"),
+        "wall_ms",
+        "mono_ms",
         (F.col("wall_ms") - now_ms).alias("ahead_ms"),
         F.coalesce("cause", F.lit("")).alias("cause"),
         _joined().alias("joined"),
+        F.when(F.col("broker_id").isNotNull(), F.xxhash64("cluster", "broker", "broker_id")).alias(
+            "process"
+        ),
+        *(_moment(data[name], now_ms).alias(name) for name in ("from_ms", "to_ms", "alive_ms")),
+        data["clock_ms"].alias("clock_ms"),
+        F.when(
+            (F.col("type") == "RegistrationCompleted") & data["data_version"].isNotNull(),
+            F.xxhash64("cluster", "broker", "addr", data["data_version"]),
+        ).alias("content"),
+        data["subject"].alias("folder"),
+        data["after_ms"].alias("quiet_ms"),
         data["brokers"].alias("brokers"),
         F.coalesce(data["count"], data["groups"]).alias("count"),
-        # A time that is none would be one nobody can write down.
-        F.greatest(F.lit(0), F.least(data["since_ms"], now_ms + AHEAD_MS)).alias("since_ms"),
+        _moment(data["since_ms"], now_ms).alias("since_ms"),
         data["last_seq"].alias("last_seq"),
         data["window_ms"].alias("window_ms"),
         _sum(F.transform(_or_none(data["queries"]), lambda query: query["unknown"])).alias(
@@ -167,6 +205,11 @@ def facts(events: DataFrame, *, unknown_per_minute: float) -> DataFrame:
 
 def _bucket(*names: Column | str) -> Column:
     return F.pmod(F.hash(*names), F.lit(BUCKETS))
+
+
+def _moment(ms: Column, now_ms: Column) -> Column:
+    """A time that is none would be one nobody can write down."""
+    return F.when(ms.isNotNull(), F.greatest(F.lit(0), F.least(ms, now_ms + AHEAD_MS)))
 
 
 def _or_none(items: Column) -> Column:

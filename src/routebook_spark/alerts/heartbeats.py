@@ -13,9 +13,18 @@ _WINDOWS = 1.75
 """Two, less what their ends may be off."""
 
 
-def heard(board: Board, member: Member, *, gap_ms: int, at_ms: int) -> None:
-    """A window of ``member`` has ended in which ``gap_ms`` was the longest gap."""
+def heard(board: Board, node: Node, member: Member, *, gap_ms: int, at_ms: int) -> None:
+    """A window of ``member`` has ended in which ``gap_ms`` was the longest gap.
+
+    A pause of the node looks like one of all its brokers: it is taken off.
+    """
     limit_ms = round(board.limits.late_share * member.timeout_ms)
+    began_ms = at_ms - node.window_ms - gap_ms
+    pause_ms = min(node.awake_ms, at_ms) - max(node.slept_ms, began_ms)
+    if pause_ms > 0 and gap_ms > limit_ms:
+        gap_ms -= pause_ms
+        if gap_ms <= limit_ms:
+            return
     if gap_ms <= limit_ms:
         board.ledger.release(
             _subject(member),
@@ -57,6 +66,13 @@ def left(board: Board, member: Member, *, at_ms: int) -> None:
     )
 
 
+def let_go(board: Board, node: Node, *, at_ms: int, sentence: str) -> None:
+    """Nothing is known of those the node did not hear of."""
+    for subject, hold in board.ledger.held(Kind.LATE_HEARTBEATS):
+        if hold.ground == node.name:
+            board.ledger.release(subject, hold.ground, at_ms=at_ms, sentence=sentence)
+
+
 def look(board: Board, node: Node) -> None:
     """Find members that ``node`` lists and did not hear of in its last windows."""
     for member in board.each_member(node.name):
@@ -64,7 +80,7 @@ def look(board: Board, node: Node) -> None:
 
 
 def look_for(board: Board, node: Node, member: Member) -> None:
-    silent_ms = node.window_at_ms - member.heard_ms
+    silent_ms = node.window_at_ms - max(member.heard_ms, node.awake_ms)
     limit_ms = max(_WINDOWS * node.window_ms, member.timeout_ms / 2)
     if node.sure and member.listed and silent_ms >= limit_ms:
         _silent(board, member, silent_ms, at_ms=node.window_at_ms)

@@ -29,6 +29,8 @@ class Kind(StrEnum):
     UNKNOWN_TOPICS = "unknown_topics"
     RECORDS_LOST = "records_lost"
     NODE_KILLED = "node_killed"
+    NODE_STALLED = "node_stalled"
+    NODE_SILENT = "node_silent"
     CLOCK_AHEAD = "clock_ahead"
     NODE_ID_TWICE = "node_id_twice"
 
@@ -42,6 +44,8 @@ SEVERITY = {
     Kind.UNKNOWN_TOPICS: "warning",
     Kind.RECORDS_LOST: "warning",
     Kind.NODE_KILLED: "critical",
+    Kind.NODE_STALLED: "warning",
+    Kind.NODE_SILENT: "critical",
     Kind.CLOCK_AHEAD: "warning",
     Kind.NODE_ID_TWICE: "critical",
 }
@@ -65,6 +69,7 @@ class Alert(NamedTuple):
     state: str
     kind: str
     severity: str
+    fleet: str
     nodes: list[str]
     cluster: str | None
     broker: str | None
@@ -82,6 +87,7 @@ ALERT = struct(
     state=STRING,
     kind=STRING,
     severity=STRING,
+    fleet=STRING,
     nodes=STRINGS,
     cluster=STRING,
     broker=STRING,
@@ -128,7 +134,10 @@ class _Raised(NamedTuple):
 
 
 class Ledger:
-    def __init__(self, holds: Iterable[Hold] = ()) -> None:
+    """Of one fleet."""
+
+    def __init__(self, holds: Iterable[Hold] = (), *, fleet: str) -> None:
+        self._fleet = fleet
         self._open: dict[Subject, dict[str, Hold]] = {}
         for hold in holds:
             self._open.setdefault(hold.subject, {})[hold.ground] = hold
@@ -149,6 +158,10 @@ class Ledger:
             for hold in grounds.values()
             if not hold.over
         ]
+
+    def held_for(self, subject: Subject) -> bool:
+        """Whether there is an open alert about ``subject``."""
+        return subject in self._open
 
     def find(self, subject: Subject, ground: str) -> Hold | None:
         """The ground, if it is not over."""
@@ -188,7 +201,7 @@ class Ledger:
         if all(other.over for other in grounds.values()):
             self._tell_raised(subject)
             resolved_ms = max(at_ms, hold.raised_ms)
-            self._told.append(_alert(subject, grounds, resolved_ms, sentence, {}))
+            self._told.append(self._alert(subject, grounds, resolved_ms, sentence, {}))
             del self._open[subject]
 
     def take(self) -> list[Alert]:
@@ -203,38 +216,39 @@ class Ledger:
         if raised is not None:
             grounds = self._open[subject]
             sentence = raised.telling(_nodes(subject, grounds))
-            self._told.append(_alert(subject, grounds, None, sentence, raised.evidence))
+            self._told.append(self._alert(subject, grounds, None, sentence, raised.evidence))
+
+    def _alert(
+        self,
+        subject: Subject,
+        grounds: Mapping[str, Hold],
+        resolved_ms: int | None,
+        sentence: str,
+        evidence: Mapping[str, object],
+    ) -> Alert:
+        first = next(iter(grounds.values()))
+        return Alert(
+            id=alert_id(self._fleet, subject, first.began_ms),
+            state=RAISED if resolved_ms is None else RESOLVED,
+            kind=subject.kind.value,
+            severity=SEVERITY[subject.kind],
+            fleet=self._fleet,
+            nodes=_nodes(subject, grounds),
+            cluster=subject.cluster,
+            broker=subject.broker,
+            broker_id=subject.broker_id,
+            topic=subject.topic,
+            began_ms=first.began_ms,
+            raised_ms=first.raised_ms,
+            resolved_ms=resolved_ms,
+            sentence=sentence,
+            evidence={name: str(value) for name, value in evidence.items()},
+        )
 
 
-def _alert(
-    subject: Subject,
-    grounds: Mapping[str, Hold],
-    resolved_ms: int | None,
-    sentence: str,
-    evidence: Mapping[str, object],
-) -> Alert:
-    first = next(iter(grounds.values()))
-    return Alert(
-        id=alert_id(subject, first.began_ms),
-        state=RAISED if resolved_ms is None else RESOLVED,
-        kind=subject.kind.value,
-        severity=SEVERITY[subject.kind],
-        nodes=_nodes(subject, grounds),
-        cluster=subject.cluster,
-        broker=subject.broker,
-        broker_id=subject.broker_id,
-        topic=subject.topic,
-        began_ms=first.began_ms,
-        raised_ms=first.raised_ms,
-        resolved_ms=resolved_ms,
-        sentence=sentence,
-        evidence={name: str(value) for name, value in evidence.items()},
-    )
-
-
-def alert_id(subject: Subject, began_ms: int) -> str:
+def alert_id(fleet: str, subject: Subject, began_ms: int) -> str:
     """The same whenever, and however often, the same is found."""
-    parts = ["" if part is None else str(part) for part in (*subject, began_ms)]
+    parts = ["" if part is None else str(part) for part in (fleet, *subject, began_ms)]
     return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
 

@@ -13,6 +13,7 @@ class Limits:
     flap_penalty: float = SUPPRESS
     late_share: float = 0.75  # of the heartbeat timeout
     divergence_s: float = 90.0
+    stall_s: float = 5.0  # in which a node was not awake
     mass_loss_share: float = 0.3  # of the brokers of a node, within a minute
     frame_bytes: int = LIMIT_BYTES
     size_share: float = 0.75  # of the frame

@@ -13,11 +13,14 @@ from routebook_spark.alerts import (
     brokers,
     divergence,
     flapping,
+    folders,
     heartbeats,
     massloss,
     nodes,
     size,
+    skew,
     storms,
+    waking,
 )
 from routebook_spark.alerts.board import Board, Node
 from routebook_spark.alerts.facts import Fact
@@ -45,8 +48,14 @@ _ABOUT_BROKERS = frozenset(
 
 def look_at(board: Board, facts: Iterable[Fact]) -> list[Alert]:
     """Go on by the facts of one trigger."""
-    for fact in _in_order(board, facts):
+    records: list[Fact] = []
+    notes: list[Fact] = []
+    for fact in facts:
+        (notes if fact.type in folders.NOTES else records).append(fact)
+    for fact in _in_order(board, records):
         _take(board, fact)
+    for fact in sorted(notes, key=lambda note: note.at_ms):
+        folders.take(board, fact)
     for node in board.nodes.values():
         heartbeats.look(board, node)
         massloss.look(board, node, now_ms=node.clock_ms)
@@ -89,19 +98,19 @@ def _drop(board: Board, node: Node, *, now_ms: int) -> None:
 
 
 def _in_order(board: Board, facts: Iterable[Fact]) -> Iterator[Fact]:
-    by_node: dict[str, list[Fact]] = {}
+    by_life: dict[tuple[str, str], list[Fact]] = {}
     for fact in facts:
-        by_node.setdefault(fact.node, []).append(fact)
+        by_life.setdefault((fact.node, fact.incarnation), []).append(fact)
     timed = []
-    for name, told in by_node.items():
+    for (name, life), told in by_life.items():
         node = board.nodes.get(name)
-        timed.append(list(_timed(told, node.clock_ms if node else None)))
+        timed.append(list(_timed(told, node.clock_ms if node and node.life == life else None)))
     return merge(*timed, key=lambda fact: (fact.at_ms, fact.node))
 
 
 def _timed(facts: list[Fact], clock_ms: int | None) -> Iterator[Fact]:
     """By number, with times that go back only where the clock was set."""
-    for fact in sorted(facts, key=lambda fact: fact.seq):
+    for fact in waking.stalls_first(sorted(facts, key=lambda fact: fact.seq)):
         if clock_ms is not None and clock_ms - _SET_BACK_MS <= fact.at_ms < clock_ms:
             yield replace(fact, at_ms=clock_ms)
         else:
@@ -112,20 +121,26 @@ def _timed(facts: list[Fact], clock_ms: int | None) -> Iterator[Fact]:
 def _take(board: Board, fact: Fact) -> None:
     node = board.nodes.get(fact.node)
     if node is None:
-        node = board.nodes[fact.node] = Node(fact.node, fact.seq - 1, fact.at_ms)
+        node = board.nodes[fact.node] = Node(
+            fact.node, fact.seq - 1, fact.at_ms, life=fact.incarnation, life_ms=fact.at_ms
+        )
+    if not nodes.in_this_life(board, node, fact):
+        return
     if fact.seq <= node.seq:
         nodes.repeated(board, node, fact)
         return
     nodes.take(board, node, fact)
     node.clock_ms = fact.at_ms
+    skew.take(node, fact)
     if fact.window_ms is not None:
         _count_window(board, node, fact)
+    believed = waking.believed(node, fact.cause, at_ms=fact.at_ms)
     if fact.home:
-        massloss.take(board, node, fact)
+        massloss.take(board, node, fact, believed=believed)
     if fact.type == "RouteQueries":
         storms.take(board, node, fact)
     if fact.broker is not None and fact.type in _ABOUT_BROKERS:
-        _take_broker(board, node, fact)
+        _take_broker(board, node, fact, believed=believed)
 
 
 def _count_window(board: Board, node: Node, fact: Fact) -> None:
@@ -151,19 +166,22 @@ def _look_back(board: Board, node: Node, fact: Fact) -> None:
         heartbeats.look_for(board, node, member)
 
 
-def _take_broker(board: Board, node: Node, fact: Fact) -> None:
+def _take_broker(board: Board, node: Node, fact: Fact, *, believed: bool) -> None:
     assert fact.cluster is not None
     assert fact.broker is not None
     group = (fact.cluster, fact.broker)
     _look_back(board, node, fact)
     known = node.name in board.claims.get(group, {})
     for member in brokers.take(board, node, fact):
-        flapping.come_or_gone(board, member, fact.cause, at_ms=fact.at_ms)
+        if believed:
+            flapping.come_or_gone(board, member, fact.cause, at_ms=fact.at_ms)
+        else:
+            member.left_ms = 0  # nor is it held against it when it comes back
         if not member.listed:
             heartbeats.left(board, member, at_ms=fact.at_ms)
     if fact.type == "HeartbeatGaps":
         member = board.members[group][fact.broker_id or 0, node.name]
-        heartbeats.heard(board, member, gap_ms=fact.gap_ms, at_ms=fact.at_ms)
+        heartbeats.heard(board, node, member, gap_ms=fact.gap_ms, at_ms=fact.at_ms)
         if known:
             return
     if fact.type == "BrokerLeft" and fact.cause == brokers.REPLACED:

@@ -1,4 +1,7 @@
-"""Mass loss: many brokers are gone at once, by what a node saw or by its guard."""
+"""Mass loss: many brokers are gone at once, by what a node saw or by its guard.
+
+Counted are brokers that are gone, not how often one left: who comes back is not lost.
+"""
 
 from routebook_spark.alerts.board import Board, Node
 from routebook_spark.alerts.facts import Fact
@@ -15,7 +18,8 @@ FEWEST = 3
 _GUARD, _LEAVES = "guard", "leaves"
 
 
-def take(board: Board, node: Node, fact: Fact) -> None:
+def take(board: Board, node: Node, fact: Fact, *, believed: bool) -> None:
+    """``believed``: whoever leaves did so, and the node has not just woken up."""
     match fact.type:
         case "GuardEngaged":
             _engaged(board, node, fact)
@@ -27,15 +31,17 @@ def take(board: Board, node: Node, fact: Fact) -> None:
                 sentence=f"{node.name} holds nobody any longer: the guard was released"
                 f" ({fact.reason}).",
             )
-        case "BrokerLeft" if fact.cause in UNWANTED:
+        case "BrokerLeft" if fact.cause in UNWANTED and believed:
             _left(board, node, fact)
+        case "BrokerRegistered" if fact.process in node.gone:
+            node.gone = [0 if process == fact.process else process for process in node.gone]
 
 
 def look(board: Board, node: Node, *, now_ms: int) -> None:
     """End the alert when nobody has left for a while."""
     if node.leaves and now_ms - node.leaves[-1] > WINDOW_MS:
         over_ms = node.leaves[-1] + WINDOW_MS
-        node.leaves = []
+        node.leaves, node.gone = [], []
         board.ledger.release(
             _subject(node),
             _LEAVES,
@@ -44,11 +50,21 @@ def look(board: Board, node: Node, *, now_ms: int) -> None:
         )
 
 
+def let_go(board: Board, node: Node, *, at_ms: int, sentence: str) -> None:
+    """Nothing is known of who left; a guard says itself when it is over."""
+    board.ledger.release(_subject(node), _LEAVES, at_ms=at_ms, sentence=sentence)
+
+
 def _left(board: Board, node: Node, fact: Fact) -> None:
     look(board, node, now_ms=fact.at_ms)
-    node.leaves = [at_ms for at_ms in node.leaves if fact.at_ms - at_ms <= WINDOW_MS]
-    node.leaves.append(fact.at_ms)
-    gone = len(node.leaves)
+    late = [
+        (at_ms, process)
+        for at_ms, process in zip(node.leaves, node.gone, strict=True)
+        if fact.at_ms - at_ms <= WINDOW_MS
+    ]
+    late.append((fact.at_ms, fact.process or 0))
+    node.leaves, node.gone = [at_ms for at_ms, _ in late], [process for _, process in late]
+    gone = len({process for process in node.gone if process})
     # A node of which the beginning is not known has at least those it heard of.
     known = node.live if node.live is not None else max(node.beats, node.beats_before) - gone
     before = max(known, 0) + gone

@@ -3,18 +3,27 @@
 Alerts about a node are raised where it is at home.
 """
 
-from routebook_spark.alerts import brokers, divergence, heartbeats, massloss
+from routebook_spark.alerts import brokers, divergence, folders, heartbeats, massloss, waking
 from routebook_spark.alerts.board import Board, Node
 from routebook_spark.alerts.facts import Fact
 from routebook_spark.alerts.ledger import Kind, Subject, Telling
 from routebook_spark.alerts.words import counted, moment, span
 
 _AHEAD_MS = 5 * 60_000
+_OVERLAP_MS = 10_000
+_LIVES = 8
 _JOURNAL = "journal"
 _TURNS = frozenset(
     {"NodeStarted", "NodeStopped", "JournalRecovered", "RecordsLost", "StateRestated"}
 )
-_KEPT = (Kind.FLAPPING, Kind.NODE_KILLED, Kind.RECORDS_LOST, Kind.CLOCK_AHEAD, Kind.NODE_ID_TWICE)
+_KEPT = (
+    Kind.FLAPPING,
+    Kind.NODE_KILLED,
+    Kind.NODE_SILENT,
+    Kind.RECORDS_LOST,
+    Kind.CLOCK_AHEAD,
+    Kind.NODE_ID_TWICE,
+)
 """Alerts that go on when the node is down."""
 
 
@@ -36,10 +45,68 @@ def repeated(board: Board, node: Node, fact: Fact) -> None:
         )
 
 
+def in_this_life(board: Board, node: Node, fact: Fact) -> bool:
+    """Whether a fact is of the data folder the node has now, be it a new one since this fact."""
+    if fact.incarnation == node.life:
+        return True
+    if fact.seq > node.seq and "" in (fact.incarnation, node.life):
+        node.life = node.life or fact.incarnation  # nobody had said so far
+        return True
+    if fact.incarnation in node.former or fact.at_ms < node.clock_ms - _OVERLAP_MS:
+        if fact.at_ms > node.life_ms + _OVERLAP_MS:
+            _twice(board, node, fact)
+        _bury(node, fact.incarnation)
+        return False
+    heartbeats.look(board, node)
+    massloss.look(board, node, now_ms=node.clock_ms)
+    divergence.look(board)
+    brokers.forget(board, node)
+    _bury(node, node.life)
+    node.life, node.life_ms, node.seq = fact.incarnation, fact.at_ms, fact.seq - 1
+    node.running, node.lost, node.whole, node.live, node.mono_ms = True, False, False, None, None
+    _release_all(board, node, fact, f"{node.name} has a new data folder.")
+    for kind in (Kind.RECORDS_LOST, Kind.NODE_KILLED):
+        board.ledger.release(
+            Subject(kind, node=node.name),
+            _JOURNAL,
+            at_ms=fact.at_ms,
+            sentence=f"{node.name} has a new data folder.",
+        )
+    return True
+
+
+def _bury(node: Node, life: str) -> None:
+    if life not in node.former:
+        node.former = [*node.former, life][-_LIVES:]
+
+
+def _twice(board: Board, node: Node, fact: Fact) -> None:
+    if not fact.home:
+        return
+    board.ledger.hold(
+        Subject(Kind.NODE_ID_TWICE, node=node.name),
+        "life",
+        since_ms=fact.at_ms,
+        at_ms=fact.at_ms,
+        telling=lambda nodes: (
+            f"Two nodes write records as {node.name} at the same time, in two data folders: one of"
+            f" them at {moment(fact.at_ms)}, the other since {moment(node.life_ms)}. Only the"
+            " latter is watched; give one of them another nodeId."
+        ),
+        evidence={"life": node.life, "other": fact.incarnation},
+    )
+
+
 def take(board: Board, node: Node, fact: Fact) -> None:
     """Note what a fact says of the node itself; the board still has its clock from before."""
     last = fact.last_seq if fact.type == "JournalRecovered" else fact.seq - 1
     missing = 0 if last is None else last - node.seq
+    folders.heard(board, node.name, at_ms=fact.at_ms)
+    if missing <= 0:
+        waking.look(board, node, fact)
+        if fact.type == "JournalRecovered" and fact.alive_ms is not None:
+            # So long it is known to have had nothing to write down.
+            node.clock_ms = max(node.clock_ms, min(fact.alive_ms, fact.at_ms))
     if missing > 0 or fact.type in _TURNS:
         # How things stood up to now, before they change.
         heartbeats.look(board, node)
@@ -48,13 +115,15 @@ def take(board: Board, node: Node, fact: Fact) -> None:
     if missing > 0:
         _lose_sight(board, node, fact, missing)
     node.seq = fact.seq
+    node.wall_ms, node.mono_ms = fact.wall_ms, fact.mono_ms
+    waking.steady(board, node, at_ms=fact.at_ms)
     if fact.home:
         _look_at_clock(board, node, fact)
     match fact.type:
         case "NodeStarted":
             _started(board, node, fact)
         case "NodeStopped":
-            node.running = False
+            node.running, node.mono_ms, node.slept_ms = False, None, fact.at_ms
             _release_all(board, node, fact, f"{node.name} was stopped.")
         case "JournalRecovered":
             _killed(board, node, fact)
@@ -110,6 +179,7 @@ def _look_at_clock(board: Board, node: Node, fact: Fact) -> None:
 
 
 def _started(board: Board, node: Node, fact: Fact) -> None:
+    since_ms = node.clock_ms if node.running else node.slept_ms
     node.running, node.live, node.window_at_ms = True, fact.brokers, fact.at_ms
     if fact.brokers == 0:
         brokers.forget(board, node)
@@ -118,6 +188,8 @@ def _started(board: Board, node: Node, fact: Fact) -> None:
         claim.arriving = False
     for member in board.each_member(node.name):
         member.heard_ms = fact.at_ms  # nobody could be heard of meanwhile
+    if fact.brokers:
+        waking.restarted(node, since_ms=since_ms, at_ms=fact.at_ms)
     known = counted(fact.brokers or 0, "broker")
     back = f"{node.name} is back since {moment(fact.at_ms)}, with {known} from before."
     for kind in (Kind.NODE_KILLED,) if node.lost else (Kind.NODE_KILLED, Kind.RECORDS_LOST):
@@ -129,7 +201,7 @@ def _started(board: Board, node: Node, fact: Fact) -> None:
 
 def _killed(board: Board, node: Node, fact: Fact) -> None:
     last_ms = node.clock_ms
-    node.running = False
+    node.running, node.mono_ms, node.slept_ms = False, None, last_ms
     _release_all(board, node, fact, f"{node.name} had not been stopped in order.")
     if not fact.home:
         return
@@ -139,12 +211,15 @@ def _killed(board: Board, node: Node, fact: Fact) -> None:
         since_ms=last_ms,
         at_ms=fact.at_ms,
         telling=lambda nodes: (
-            f"{node.name} ended without being stopped: its last record before is from"
-            f" {moment(last_ms)}, and it wrote again at {moment(fact.at_ms)}. What happened in"
-            " between is not known; look into its log and that of its machine for the reason"
-            " (memory, power, kill)."
+            f"{node.name} ended without being stopped, at some moment after {moment(last_ms)}, and"
+            f" wrote again at {moment(fact.at_ms)}. What happened in between is not known; look"
+            " into its log and that of its machine for the reason (memory, power, kill)."
         ),
-        evidence={"last_seq": fact.last_seq, "down_ms": max(fact.at_ms - last_ms, 0)},
+        evidence={
+            "last_seq": fact.last_seq,
+            "alive_at": moment(last_ms),
+            "down_ms_at_most": max(fact.at_ms - last_ms, 0),
+        },
     )
 
 
@@ -197,7 +272,7 @@ def _restated(board: Board, node: Node, fact: Fact) -> None:
 
 def _release_all(board: Board, node: Node, fact: Fact, sentence: str) -> None:
     """Nothing is known of what the node complained about from here on."""
-    node.leaves = []
+    node.leaves, node.gone = [], []
     divergence.compare_all(board, at_ms=fact.at_ms)
     for hold in list(board.ledger.holds()):
         subject = hold.subject

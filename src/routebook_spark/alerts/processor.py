@@ -25,7 +25,7 @@ from routebook_spark.alerts.facts import Fact
 from routebook_spark.alerts.ledger import ALERT, Alert, Hold
 from routebook_spark.alerts.limits import Limits
 from routebook_spark.alerts.lookout import forget, look_at
-from routebook_spark.schemas import BOOLEAN, DOUBLE, LONG, STRING, struct
+from routebook_spark.schemas import BOOLEAN, DOUBLE, LONG, STRING, STRINGS, struct
 
 _SWEEP_MS = 3_600_000
 _COLUMNS: dict[Any, DataType] = {
@@ -36,6 +36,7 @@ _COLUMNS: dict[Any, DataType] = {
     float: DOUBLE,
     bool: BOOLEAN,
     list[int]: ArrayType(LONG),
+    list[str]: STRINGS,
 }
 
 
@@ -70,7 +71,7 @@ def _schema(kind: type[Any]) -> StructType:
 
 
 class Watcher(StatefulProcessor):
-    """Rows of ``FACTS`` by bucket in, rows of ``ALERT`` out."""
+    """Rows of ``FACTS`` by fleet and bucket in, rows of ``ALERT`` out."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -95,7 +96,7 @@ class Watcher(StatefulProcessor):
         rows: Iterator[Any],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
-        board = self._load()
+        board = self._load(key)
         told = look_at(board, (Fact(**row.asDict()) for row in rows))
         self._save(board)
         # The same hour is the same timer, however often it is set.
@@ -108,7 +109,7 @@ class Watcher(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[Row]:
-        board = self._load()
+        board = self._load(key)
         told = forget(board, now_ms=timerValues.getCurrentWatermarkInMs())
         self._save(board)
         return map(_row, told)
@@ -116,9 +117,10 @@ class Watcher(StatefulProcessor):
     def close(self) -> None:
         pass
 
-    def _load(self) -> Board:
+    def _load(self, key: Any) -> Board:
+        fleet, _ = key
         found = {name: shelf.load() for name, shelf in self._shelves.items()}
-        return Board(self._limits, **found)
+        return Board(self._limits, fleet=fleet, **found)
 
     def _save(self, board: Board) -> None:
         self._shelves["nodes"].save(iter(board.nodes.values()))

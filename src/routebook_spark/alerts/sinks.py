@@ -23,6 +23,8 @@ from urllib.parse import urlsplit
 from routebook.cli.plain import json_text, one_line
 from routebook_spark.errors import PipelineError
 
+DEFAULT_FLEET = "default"  # that of nodes of which nobody said one
+
 logger = logging.getLogger(__name__)
 
 Alert = Mapping[str, Any]
@@ -66,7 +68,8 @@ def _line(alert: Alert) -> str:
     resolved = alert["state"] == "resolved"
     at = alert["resolved_at"] if resolved else alert["raised_at"]
     level = "resolved" if resolved else alert["severity"]
-    return f"{at} {level} {alert['kind']} {alert['id']}: {alert['sentence']}"
+    fleet = "" if alert["fleet"] == DEFAULT_FLEET else f" in fleet {alert['fleet']}"
+    return f"{at} {level} {alert['kind']} {alert['id']}{fleet}: {alert['sentence']}"
 
 
 class FileInUse(PipelineError):

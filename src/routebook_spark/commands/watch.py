@@ -91,6 +91,13 @@ _RATE = click.FloatRange(0, min_open=True)
     show_default=True,
     help="How often to look for new records.",
 )
+@click.option(
+    "--fleet",
+    default="",
+    metavar="NAME",
+    help="The set of NameServers these are; nodes are compared within one only. Default: what each"
+    " node says.",
+)
 @click.option("--once", is_flag=True, help="Take what there is, and end.")
 @click.option(
     "--alerts",
@@ -133,6 +140,14 @@ _RATE = click.FloatRange(0, min_open=True)
     default="90s",
     show_default=True,
     help="Divergence: nodes disagree about a broker for longer.",
+)
+@click.option(
+    "--stall",
+    "stall_s",
+    type=_Span(),
+    default="5s",
+    show_default=True,
+    help="Stalled nodes: one was not awake for this long.",
 )
 @click.option(
     "--mass-loss-percent",
@@ -179,6 +194,7 @@ def watch(
     folders: tuple[str, ...],
     checkpoint: str,
     every_s: float,
+    fleet: str,
     once: bool,
     alerts_file: Path | None,
     webhook: str | None,
@@ -192,9 +208,12 @@ def watch(
     """Follow the journals in FOLDER and below it and raise alerts.
 
     Brokers that flap, heartbeats that are nearly too late, nodes that disagree, mass loss,
-    registrations near the frame limit, storms of queries for unknown topics, lost records
-    and killed nodes. Each is told once when it is raised and once when it is resolved, also
-    across restarts with the same checkpoint.
+    registrations near the frame limit, storms of queries for unknown topics, lost records,
+    nodes that were killed, slept, or cannot be read. Each is told once when it is raised and
+    once when it is resolved, also across restarts with the same checkpoint.
+
+    FOLDER may be a pattern in quotes, such as '/data/*/journal'; what fits it later is
+    followed too.
     """
     engine = Engine("", master, memory, debug)
     with engine.sentences(), ExitStack() as stack:
@@ -222,6 +241,7 @@ def watch(
             watching.Watching(
                 checkpoint=checkpoint,
                 every_s=None if once else every_s,
+                fleet=fleet,
                 limits=_limits(**limits),
             ),
             tell=tell,
@@ -249,12 +269,19 @@ def _partitions(master: str | None) -> int:
 
 
 def _folder(given: str) -> str:
-    path = Path(given.removeprefix("file://"))
-    if path.is_file():
+    """As the source wants it: a folder, or a pattern below one that is there."""
+    from routebook.journal.errors import JournalError
+    from routebook_spark.source.roots import root_of
+
+    if Path(given.removeprefix("file://")).is_file():
         raise NotAFolder(given)
-    if not path.is_dir():
-        raise NoSuchFolder(given)
-    return str(path.resolve())
+    try:
+        root = root_of(given)
+    except JournalError as error:
+        if "://" in given.removeprefix("file://"):
+            raise JobFailed(str(error)) from error
+        raise NoSuchFolder(given) from error
+    return str(root.base.resolve() / root.pattern)
 
 
 def _limits(
@@ -262,6 +289,7 @@ def _limits(
     flap_penalty: float,
     late_percent: float,
     divergence_s: float,
+    stall_s: float,
     mass_loss_percent: float,
     size_percent: float,
     unknown_per_minute: float,
@@ -273,6 +301,7 @@ def _limits(
         flap_penalty=flap_penalty,
         late_share=late_percent / 100,
         divergence_s=divergence_s,
+        stall_s=stall_s,
         mass_loss_share=mass_loss_percent / 100,
         size_share=size_percent / 100,
         unknown_per_minute=unknown_per_minute,
@@ -333,11 +362,13 @@ def _remember_folders(checkpoint: str, folders: list[str]) -> None:
 
 def _mention_empty(folders: list[str]) -> None:
     """Journals may come later; but silence for want of them looks like all is well."""
-    from routebook_spark.source.files import root_of
+    from routebook_spark.source.roots import root_of
 
     for folder in folders:
-        if not root_of(folder).journals():
-            say(f"there is no journal in {folder} or below it yet")
+        root = root_of(folder)
+        if not root.journals():
+            where = f"what fits {folder}" if root.pattern else f"{folder} or below it"
+            say(f"there is no journal in {where} yet")
 
 
 def _wait(query: "StreamingQuery", what: str) -> None:

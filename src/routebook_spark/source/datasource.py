@@ -5,7 +5,7 @@
     spark.read.format("routebook").option("nameservers", "ns-1:9876;ns-2:9876").load()
     spark.readStream.format("routebook").load("/data/journals")
 
-With a path, journals are followed (sourcejournal.py), otherwise nodes are asked (sourcelive.py).
+With a path, journals are followed (journal.py), otherwise nodes are asked (live.py).
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -20,7 +20,7 @@ from routebook_spark.source.live import LiveReader, table_schema
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _OPTIONS = {
-    "path": {"path", "max_bytes"},
+    "path": {"path", "max_bytes", "fleet", "on_fault"},
     "nameservers": {"nameservers", "table", "deadline_s", "on_error"},
 }
 

@@ -2,25 +2,27 @@
 
 Records are told apart by their numbers, which never change; files change their names while they
 are read. So what was planned can be read later, and again, from wherever it has got to.
+
+Whatever is planned has been looked through before: a file that cannot be read, is cut off or is
+written in a newer schema ends the plan at the last record before that, and the reason is told.
 """
 
-import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from routebook.journal.errors import BadRecord, JournalError
-from routebook.journal.folder import ACTIVE, LOCK, REMOVED, Listing, Span, list_folder
+import msgspec
+
+from routebook.journal.errors import BadRecord, BadSegment, JournalError
+from routebook.journal.folder import ACTIVE, Listing, Span, list_folder
 from routebook.journal.manifest import find_removed, read_manifest
 from routebook.journal.reader import Range, read_lines
-from routebook.journal.record import place_of
+from routebook.journal.record import VERSION, place_of
+from routebook.journal.segment import chunks_of, lines_of
 
-_CHUNK = 1 << 16
-_DEPTH = 3
-_SIGNS = {ACTIVE, LOCK, REMOVED}  # of a journal
-_MANIFEST = ".manifest.json"
-_WILD = set("*?[")
+_KNOWN = b'{"v":%d,' % VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,20 @@ class Mark:
 
     seq: int
     byte: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A journal can be read up to record ``seq``; ``fault`` says why not further, if it cannot.
+
+    ``mark`` is where that record begins, if in the active segment. ``shrunk``: the journal ends
+    before what had been read of it.
+    """
+
+    seq: int
+    mark: Mark | None = None
+    fault: str = ""
+    shrunk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,90 +57,43 @@ class Piece:
     mark: Mark | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
-    """Where to look for journals: in ``base`` itself, or in what fits ``pattern`` there."""
+def reach_of(
+    folder: Path,
+    after_seq: int,
+    *,
+    most_bytes: int | None,
+    mark: Mark | None = None,
+    patience_s: float = 0.0,
+) -> Reach:
+    """How far to read on from record ``after_seq``.
 
-    base: Path
-    pattern: str = ""
-
-    def journals(self) -> dict[str, Path]:
-        """Folders that hold a journal, and are here or below, by their names from ``base`` on."""
-        found: dict[str, Path] = {}
-        for start in sorted(self.base.glob(self.pattern)) if self.pattern else [self.base]:
-            for folder in _journals_below(start):
-                found[folder.relative_to(self.base).as_posix()] = folder
-        return dict(sorted(found.items()))
-
-
-def root_of(path: str) -> Root:
-    """What ``path``, a folder or a pattern, means. Raises JournalError for no folder of here."""
-    local = path.removeprefix("file://") if path.startswith("file://") else path
-    local = local.removeprefix("file:")
-    if "://" in local:
-        raise JournalError(
-            f"{path} is not on this machine: journals that are being written can only be followed"
-            " in folders of this machine, or mounted there"
-        )
-    root = Path(local)
-    if root.is_dir():
-        return Root(root)
-    parts = root.parts
-    literal = next((i for i, part in enumerate(parts) if _WILD.intersection(part)), len(parts))
-    base = Path(*parts[:literal])
-    if literal == len(parts) or not base.is_dir():
-        raise JournalError(f"there is no folder {base} to follow")
-    return Root(base, "/".join(parts[literal:]))
-
-
-def _journals_below(start: Path) -> Iterator[Path]:
-    for folder, below, names in os.walk(start):
-        here = Path(folder)
-        if _SIGNS.intersection(names) or any(name.endswith(_MANIFEST) for name in names):
-            yield here
-            below.clear()
-        elif len(here.relative_to(start).parts) >= _DEPTH:
-            below.clear()
-
-
-def newest(
-    folder: Path, after_seq: int, *, most_bytes: int | None, mark: Mark | None = None
-) -> tuple[int, Mark | None]:
-    """The record up to which to read on from ``after_seq``, and where it begins, if in the active.
-
-    About ``most_bytes`` are taken, but whole segments, and one line at least. Raises JournalError
-    when what follows ``after_seq`` is no longer there, or the folder is another journal's.
+    About ``most_bytes`` are taken, but whole segments, and one line at least. A file that is not
+    whole is a fault when nobody has written it for ``patience_s``; until then it is being copied.
     """
-    passed = max(after_seq, _removed_upto(folder, after_seq))
-    found, taken, last = after_seq, 0, 0
-    listing = list_folder(folder)
-    for span in _full(listing):
-        last = max(last, span.last_seq)
-        if span.last_seq <= passed:
-            continue
-        size = _size(folder, span, listing)
-        if size is None or (taken and most_bytes is not None and taken + size > most_bytes):
-            return found, None
-        found = passed = span.last_seq
-        taken += size
-    if most_bytes is not None and taken >= most_bytes:
-        return found, None
-    left = None if most_bytes is None else most_bytes - taken
-    end = _end_of_active(folder, passed, left, mark)
-    if end is not None and end.seq >= passed:
-        return end.seq, end
-    last = max(last, end.seq if end else 0)
-    if 0 < last < after_seq:
-        raise JournalError(
-            f"the journal {folder} ends with record {last}, and {after_seq} had been read before:"
-            " it is another journal, and needs another checkpoint"
-        )
-    return found, None
+    try:
+        return _reach(folder, after_seq, most_bytes, mark, patience_s)
+    except (OSError, JournalError) as error:
+        return Reach(after_seq, fault=_said(folder, error))
+
+
+def last_seq(folder: Path) -> int | None:
+    """The last record there is, whether or not it can be read; None if nobody can tell."""
+    try:
+        _, last = _after_seq_in(folder, None)
+        return max(last, list_folder(folder).last_seq)
+    except (OSError, JournalError):
+        return None
+
+
+def removed_upto(folder: Path) -> int:
+    """The last record that retention took."""
+    removed = find_removed(folder)
+    return 0 if removed is None else removed.last_seq
 
 
 def pieces(folder: Path, after_seq: int, to_seq: int, mark: Mark | None) -> Iterator[Piece]:
-    """One for each file."""
-    passed = max(after_seq, _removed_upto(folder, after_seq))
+    """One for each file. Raises JournalError."""
+    passed = max(after_seq, removed_upto(folder))
     for span in _full(list_folder(folder)):
         if span.last_seq > passed and span.first_seq <= to_seq:
             upto = min(span.last_seq, to_seq)
@@ -136,15 +105,76 @@ def pieces(folder: Path, after_seq: int, to_seq: int, mark: Mark | None) -> Iter
 
 def lines_in(piece: Piece) -> Iterator[bytes]:
     """The lines of ``piece``, in order. Raises JournalError when not all are there any more."""
-    line = b""
+    last = piece.after_seq
     for line in _marked_lines(piece) or _found_lines(piece):
         yield line
-    last = place_of(line).seq if line else piece.after_seq
-    if last != piece.to_seq:
-        raise JournalError(
-            f"records {last + 1} to {piece.to_seq} of the journal {piece.folder} were there and"
-            " are gone"
+        last = place_of(line).seq
+        if last >= piece.to_seq:
+            return
+    raise JournalError(
+        f"records {last + 1} to {piece.to_seq} of the journal {piece.folder} were there and are"
+        " gone"
+    )
+
+
+def first_line(folder: Path) -> bytes | None:
+    """The line of record 1; None where it is not there any more. Raises JournalError, OSError."""
+    full = _full(list_folder(folder))
+    if full:
+        if full[0].first_seq != 1:
+            return None
+        plain = folder / full[0].plain
+        path = plain if plain.exists() else folder / full[0].packed
+        return next(lines_of(chunks_of(path)), None)
+    with (folder / ACTIVE).open("rb") as file:
+        line = file.readline()
+    return line if line.endswith(b"\n") and _seq_of(line) == 1 else None
+
+
+def _reach(
+    folder: Path, after_seq: int, most_bytes: int | None, mark: Mark | None, patience_s: float
+) -> Reach:
+    passed = max(after_seq, removed_upto(folder))
+    found, taken, last = after_seq, 0, 0
+    listing = list_folder(folder)
+    for span in _full(listing):
+        last = max(last, span.last_seq)
+        if span.last_seq <= passed:
+            continue
+        size = _size(folder, span, listing)
+        if size is None:
+            waiting = _age_s(folder, span) < patience_s
+            return Reach(found, fault="" if waiting else _not_whole(folder, span, listing))
+        if taken and most_bytes is not None and taken + size > most_bytes:
+            return Reach(found)
+        upto, fault = _looked_through(folder, span, passed)
+        if fault:
+            return Reach(max(found, upto), fault=fault)
+        found = passed = span.last_seq
+        taken += size
+    if most_bytes is not None and taken >= most_bytes:
+        return Reach(found)
+    left = None if most_bytes is None else most_bytes - taken
+    end, active_last, fault = _end_of_active(folder, passed, left, mark)
+    if fault or end is not None:
+        return Reach(max(found, end.seq if end else 0), end, fault)
+    last = max(last, active_last)
+    if 0 < last < after_seq:
+        return Reach(
+            after_seq,
+            fault=f"the journal {folder} ends with record {last}, and {after_seq} had been read"
+            " before: it is an older copy, or records were taken away from its end",
+            shrunk=True,
         )
+    return Reach(found)
+
+
+def _said(folder: Path, error: Exception) -> str:
+    """One sentence that names the folder."""
+    if isinstance(error, OSError):
+        return f"cannot read {error.filename or folder}: {error.strerror or error}"
+    text = str(error)
+    return text if str(folder) in text else f"the journal {folder}: {text}"
 
 
 # -- segments that are full
@@ -155,7 +185,7 @@ def _full(listing: Listing) -> list[Span]:
 
 
 def _size(folder: Path, span: Span, listing: Listing) -> int | None:
-    """How many bytes its lines have; None when it is still being copied to here."""
+    """How many bytes its lines have; None when it is not whole."""
     try:
         if span in listing.plain:
             return (folder / span.plain).stat().st_size
@@ -165,21 +195,80 @@ def _size(folder: Path, span: Span, listing: Listing) -> int | None:
         whole = (folder / span.packed).stat().st_size >= manifest.packed_bytes
     except FileNotFoundError:
         return None  # it got another name: there is a next time
+    except BadSegment:
+        if (folder / span.manifest).stat().st_size:
+            raise
+        return None  # its copy has only begun
     return manifest.bytes if whole else None
 
 
-def _removed_upto(folder: Path, after_seq: int) -> int:
-    """The last record that retention took; raises JournalError when it was still wanted."""
-    removed = find_removed(folder)
-    if removed is None:
-        return 0
-    if after_seq and removed.last_seq > after_seq:
-        raise JournalError(
-            f"records {after_seq + 1} to {removed.last_seq} of the journal {folder} were removed"
-            " before they had been read; with a new checkpoint reading begins with those that are"
-            " left"
-        )
-    return removed.last_seq
+def _age_s(folder: Path, span: Span) -> float:
+    """How long ago any of its files was last written here, whatever time the copy was given."""
+    latest = 0.0
+    for name in (span.packed, span.manifest):
+        try:
+            latest = max(latest, (folder / name).stat().st_ctime)
+        except OSError:
+            continue
+    return time.time() - latest
+
+
+def _not_whole(folder: Path, span: Span, listing: Listing) -> str:
+    if span not in listing.packed:
+        return f"{folder / span.packed} is missing, and its manifest is there"
+    if span not in listing.manifests:
+        return f"{folder / span.manifest} is missing, and its segment is there"
+    return f"{folder / span.packed} is cut off: it is shorter than its manifest says"
+
+
+def _looked_through(folder: Path, span: Span, passed: int) -> tuple[int, str]:
+    """Up to which record after ``passed`` a segment can be read, and why not to its end."""
+    plain = folder / span.plain
+    path = plain if plain.exists() else folder / span.packed
+    good, number, line = b"", 0, b""
+    try:
+        for number, line in enumerate(lines_of(chunks_of(path)), 1):
+            if (version := _newer(line)) is not None:
+                return _last_of(good, passed), _newer_fault(path, number, version)
+            good = line
+    except (BadSegment, FileNotFoundError) as error:
+        reason = str(error) if isinstance(error, BadSegment) else "it went away"
+        return _last_of(good, passed), f"{path} cannot be read after line {number}: {reason}"
+    if line and not line.endswith(b"\n"):
+        return passed, f"{path} is cut off after line {number - 1}"
+    return span.last_seq, ""
+
+
+def _last_of(line: bytes, passed: int) -> int:
+    return max(_seq_of(line) or 0, passed)
+
+
+# -- schemas
+
+
+class _Version(msgspec.Struct):
+    v: int
+
+
+_decode_version = msgspec.json.Decoder(_Version).decode
+
+
+def _newer(line: bytes) -> int | None:
+    """The schema of a line that only a newer Routebook can read."""
+    if line.startswith(_KNOWN):
+        return None
+    try:
+        found = _decode_version(line).v
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return found if found > VERSION else None
+
+
+def _newer_fault(path: Path, number: int, version: int) -> str:
+    return (
+        f"{path} line {number} is of schema version {version}, written by a newer Routebook; this"
+        f" one reads up to {VERSION}: upgrade it"
+    )
 
 
 # -- the active segment
@@ -187,25 +276,38 @@ def _removed_upto(folder: Path, after_seq: int) -> int:
 
 def _end_of_active(
     folder: Path, after_seq: int, most_bytes: int | None, mark: Mark | None
-) -> Mark | None:
-    """Its last whole line, or the last within ``most_bytes`` after record ``after_seq``."""
+) -> tuple[Mark | None, int, str]:
+    """Where to read to, the last record before ``after_seq`` in it, and why not further."""
     try:
         file = (folder / ACTIVE).open("rb")
     except FileNotFoundError:
-        return None
+        return None, 0, ""
     with file:
-        size = os.fstat(file.fileno()).st_size
-        if most_bytes is None:
-            return _last_line(file, 0, size)
-        begin = _after_mark(file, mark) if mark and mark.seq == after_seq else None
-        begin = _after_seq(file, after_seq) if begin is None else begin
-        end = None
-        while end is None and begin < size:
-            end = _last_line(file, begin, min(begin + most_bytes, size))
-            if begin + most_bytes >= size:
+        begin, before = None, after_seq
+        if mark and mark.seq == after_seq:
+            begin = _after_mark(file, mark)
+        if begin is None:
+            begin, before = _after_seq(file, after_seq)
+        file.seek(begin)
+        end, taken = None, 0
+        for line in file:
+            if not line.endswith(b"\n") or (most_bytes is not None and taken >= most_bytes):
                 break
-            most_bytes *= 2  # a line that is longer than all that may be taken is taken
-        return end or _last_line(file, 0, begin)
+            if (version := _newer(line)) is not None:
+                return end, before, _newer_fault(folder / ACTIVE, _number(file, line), version)
+            seq = _seq_of(line)
+            if most_bytes is not None and end and taken + len(line) > most_bytes:
+                break
+            if seq is not None and seq > after_seq:
+                end = Mark(seq, begin + taken)
+            taken += len(line)
+        return end, before, ""
+
+
+def _number(file: BinaryIO, line: bytes) -> int:
+    """Which line of the file this is."""
+    file.seek(0)
+    return next(i for i, other in enumerate(file, 1) if other == line)
 
 
 def _after_mark(file: BinaryIO, mark: Mark) -> int | None:
@@ -215,43 +317,26 @@ def _after_mark(file: BinaryIO, mark: Mark) -> int | None:
     return file.tell() if line.endswith(b"\n") and _seq_of(line) == mark.seq else None
 
 
-def _after_seq(file: BinaryIO, seq: int) -> int:
-    """Where the first line of a later record begins."""
+def _after_seq_in(folder: Path, seq: int | None) -> tuple[int, int]:
+    try:
+        with (folder / ACTIVE).open("rb") as file:
+            return _after_seq(file, seq)
+    except FileNotFoundError:
+        return 0, 0
+
+
+def _after_seq(file: BinaryIO, seq: int | None) -> tuple[int, int]:
+    """Where the first line of a later record begins, and the last record before it."""
     file.seek(0)
-    begin = 0
+    begin, last = 0, 0
     for line in file:
         found = _seq_of(line)
-        if not line.endswith(b"\n") or (found is not None and found > seq):
+        later = found is not None and seq is not None and found > seq
+        if later or not line.endswith(b"\n") or _newer(line) is not None:
             break
         begin += len(line)
-    return begin
-
-
-def _last_line(file: BinaryIO, begin: int, end: int) -> Mark | None:
-    """The last whole line between two places that is a record."""
-    while begin < end:
-        feed = _last_feed(file, begin, end)
-        if feed is None:
-            return None
-        before = _last_feed(file, begin, feed)
-        start = begin if before is None else before + 1
-        file.seek(start)
-        seq = _seq_of(file.read(feed + 1 - start))
-        if seq is not None:
-            return Mark(seq, start)
-        end = start
-    return None
-
-
-def _last_feed(file: BinaryIO, begin: int, end: int) -> int | None:
-    while begin < end:
-        start = max(begin, end - _CHUNK)
-        file.seek(start)
-        place = file.read(end - start).rfind(b"\n")
-        if place >= 0:
-            return start + place
-        end = start
-    return None
+        last = max(last, found or 0)
+    return begin, last
 
 
 def _seq_of(line: bytes) -> int | None:
@@ -270,7 +355,7 @@ def _marked_lines(piece: Piece) -> Iterator[bytes] | None:
         return None
     try:
         file = (piece.folder / ACTIVE).open("rb")
-    except FileNotFoundError:
+    except OSError:
         return None
     begin = _after_mark(file, piece.mark)
     if begin is None:

@@ -6,6 +6,7 @@ know, and null for others. ``segment`` is null: which file a line is in changes 
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -39,15 +40,50 @@ class _Misfit(ValueError):
     pass
 
 
-def batch_of(lines: Iterable[bytes]) -> pa.RecordBatch:
+@dataclass(frozen=True)
+class Note:
+    """Something about a folder, told between the records: ``reason`` why it cannot be read.
+
+    ``quiet_ms`` is for how long nothing has come.
+    """
+
+    type: str
+    folder: str
+    node: str
+    fleet: str
+    at_ms: int
+    reason: str | None = None
+    quiet_ms: int | None = None
+
+
+def note_batch(notes: Iterable[Note]) -> pa.RecordBatch:
+    """A row for each; they have no number."""
+    rows = [
+        {
+            "node": note.node,
+            "fleet": note.fleet,
+            "incarnation": "",
+            "type": note.type,
+            "wall_ms": note.at_ms,
+            "at": note.at_ms * 1000,
+            "day": note.at_ms // _DAY_MS,
+            "data": {"subject": note.folder, "reason": note.reason, "after_ms": note.quiet_ms},
+        }
+        for note in notes
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def batch_of(lines: Iterable[bytes], *, fleet: str, incarnation: str = "") -> pa.RecordBatch:
     """A row for each line; one that cannot be read is logged and left out.
 
     Raises NewerSchema.
     """
     rows = []
+    said = {"fleet": fleet, "incarnation": incarnation}
     for line in lines:
         try:
-            rows.append(_row(line))
+            rows.append(_row(line) | said)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, _Misfit) as error:
             logger.warning("a line of a journal is left out: %s", error)
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)

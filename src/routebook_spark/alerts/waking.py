@@ -1,0 +1,194 @@
+"""Waking: time in which a node was no witness, and what is not believed just after it.
+
+A node says that it slept (``NodeStalled``). Others show it: while brokers are listed there is a
+record a window, so more than two windows without any are a silence; and wall clock and monotonic
+clock of two records differ where the clock was set or the machine was suspended. Nothing is
+concluded from such time. Whoever leaves or comes back just after it may have been there all along,
+and a node needs as long as it slept, but no more than a lease, to find out what has changed.
+"""
+
+from dataclasses import replace
+
+from routebook_spark.alerts import divergence, heartbeats, massloss, skew
+from routebook_spark.alerts.board import Board, Node
+from routebook_spark.alerts.facts import AHEAD_MS, Fact
+from routebook_spark.alerts.ledger import Kind, Subject
+from routebook_spark.alerts.words import counted, moment, span
+
+_WAKING_MS = 5_000
+_LEASE_MS = 120_000
+_SHORT_MS = 10_000
+"""Alerts that are open go on over pauses that are no longer."""
+
+_STEADY_MS = 60_000
+_SILENT_WINDOWS = 2
+_SHORTEST_SILENCE_MS = 10_000
+_CLOCK_MS = 1_000
+_CLOCK_SHARE = 0.001
+_EXPIRY = frozenset({"expired", "not_confirmed"})
+_NEW_BOOT = frozenset({"NodeStarted", "JournalRecovered"})
+_STALL, _SILENCE = "stall", "silence"
+
+
+def look(board: Board, node: Node, fact: Fact) -> None:
+    """See whether ``node`` was awake up to ``fact``; the board still has its clock from before."""
+    if node.mono_ms is None or fact.mono_ms is None or not node.running:
+        return
+    if fact.type in _NEW_BOOT or fact.mono_ms < node.mono_ms:
+        return
+    if fact.type == "NodeStalled" and fact.from_ms is not None and fact.to_ms is not None:
+        _fell_silent(board, node, fact, upto_ms=min(fact.from_ms, fact.at_ms))
+        _slept(board, node, fact.from_ms, fact.to_ms, honest=True)
+        if abs(fact.clock_ms or 0) > _CLOCK_MS:
+            skew.clock_set(node, by_ms=fact.clock_ms or 0)
+        _tell_stall(board, node, fact, fact.from_ms, fact.to_ms, set_ms=fact.clock_ms or 0)
+        return
+    set_ms = _clock_was_set(node, fact)
+    if set_ms:
+        skew.clock_set(node, by_ms=set_ms)
+        _slept(board, node, node.clock_ms, fact.at_ms, honest=False)
+        if fact.at_ms > node.clock_ms and fact.ahead_ms < AHEAD_MS:  # else it is just wrong
+            _tell_stall(board, node, fact, node.clock_ms, fact.at_ms, set_ms=set_ms)
+        return
+    _fell_silent(board, node, fact, upto_ms=fact.at_ms)
+
+
+def stalls_first(facts: list[Fact]) -> list[Fact]:
+    """The same facts of one node, with each stall before what the node did on waking from it.
+
+    It is written down when it is noticed: what had waited may have been heard before.
+    """
+    found: list[Fact] = []
+    for fact in facts:
+        found.append(fact)
+        if fact.type != "NodeStalled" or fact.from_ms is None:
+            continue
+        place = len(found) - 1
+        while place and fact.from_ms < found[place - 1].at_ms and _goes_on(found, place):
+            place -= 1
+        if place < len(found) - 1:
+            waking = [found.pop(), *found[place:]]
+            seqs = sorted(each.seq for each in waking)
+            found[place:] = [replace(each, seq=seq) for each, seq in zip(waking, seqs, strict=True)]
+    return found
+
+
+def _goes_on(facts: list[Fact], place: int) -> bool:
+    """Whether a fact and the one before it are of one time of one boot."""
+    before, fact = facts[place - 1], facts[place]
+    return before.type not in _NEW_BOOT and before.at_ms <= fact.at_ms
+
+
+def steady(board: Board, node: Node, *, at_ms: int) -> None:
+    """A node that has been awake for a while is no longer said to have slept."""
+    if at_ms - node.awake_ms > _STEADY_MS:
+        board.ledger.release(
+            Subject(Kind.NODE_STALLED, node=node.name),
+            _STALL,
+            at_ms=node.awake_ms + _STEADY_MS,
+            sentence=f"{node.name} has been awake since {moment(node.awake_ms)}.",
+        )
+
+
+def restarted(node: Node, *, since_ms: int, at_ms: int) -> None:
+    """A node begins with what it knew before; it hears what has changed within a lease."""
+    node.slept_ms, node.awake_ms = min(since_ms, at_ms), at_ms
+    node.settled_ms = at_ms + min(max(at_ms - since_ms, _WAKING_MS), _LEASE_MS)
+
+
+def believed(node: Node, cause: str, *, at_ms: int) -> bool:
+    """Whether a broker that came or left did so, or whether only the node woke up."""
+    if at_ms < node.awake_ms:
+        return True  # the clock was set back since
+    return at_ms >= node.waking_ms or (cause in _EXPIRY and node.honest)
+
+
+def _clock_was_set(node: Node, fact: Fact) -> int:
+    """By how much since the last record; 0 for what two clocks may differ anyway."""
+    assert node.mono_ms is not None
+    assert fact.mono_ms is not None
+    passed_ms = fact.mono_ms - node.mono_ms
+    off_ms = fact.wall_ms - node.wall_ms - passed_ms
+    return off_ms if abs(off_ms) > _CLOCK_MS + _CLOCK_SHARE * passed_ms else 0
+
+
+def _fell_silent(board: Board, node: Node, fact: Fact, *, upto_ms: int) -> None:
+    silent_ms = upto_ms - node.clock_ms
+    limit_ms = max(_SILENT_WINDOWS * node.window_ms, _SHORTEST_SILENCE_MS)
+    listed = node.live if node.live is not None else max(node.beats, node.beats_before)
+    if silent_ms <= limit_ms or not listed:
+        return
+    since_ms = node.clock_ms
+    _slept(board, node, since_ms, upto_ms, honest=False)
+    subject = Subject(Kind.NODE_SILENT, node=node.name)
+    if not fact.home or board.ledger.held_for(subject):
+        return
+    board.ledger.hold(
+        subject,
+        _SILENCE,
+        since_ms=since_ms,
+        at_ms=upto_ms,
+        telling=lambda nodes: (
+            f"{node.name} wrote nothing from {moment(since_ms)} to {moment(upto_ms)}, though it"
+            f" listed {counted(listed, 'broker')}: it was not awake, or could not write. What it"
+            " knew meanwhile is not known; look into its log and that of its machine."
+        ),
+        evidence={"sign": "silence", "silent_ms": silent_ms},
+    )
+    board.ledger.release(subject, _SILENCE, at_ms=upto_ms, sentence=f"{node.name} writes again.")
+
+
+def _slept(board: Board, node: Node, from_ms: int, to_ms: int, *, honest: bool) -> None:
+    """``honest``: it knows itself that it slept, and holds that against nobody."""
+    length_ms = max(to_ms - from_ms, 0)
+    heartbeats.look(board, node)
+    massloss.look(board, node, now_ms=from_ms)
+    divergence.look(board)
+    if length_ms > _SHORT_MS or to_ms < from_ms:
+        _let_go(board, node, from_ms, to_ms)
+    grace_ms = min(max(length_ms, _WAKING_MS), _LEASE_MS)
+    if to_ms < node.awake_ms:  # the clock was set back
+        node.waking_ms = node.settled_ms = 0
+    node.slept_ms, node.awake_ms, node.honest = from_ms, to_ms, honest
+    node.waking_ms = max(node.waking_ms, to_ms + grace_ms)
+    node.settled_ms = max(node.settled_ms, to_ms + grace_ms)
+
+
+def _let_go(board: Board, node: Node, from_ms: int, to_ms: int) -> None:
+    """End what rests on the word of a node that sleeps."""
+    sentence = f"{node.name} was not awake from {moment(from_ms)} on."
+    node.leaves, node.gone = [], []
+    massloss.let_go(board, node, at_ms=from_ms, sentence=sentence)
+    heartbeats.let_go(board, node, at_ms=from_ms, sentence=sentence)
+    node.running = False
+    divergence.compare_all(board, at_ms=from_ms)
+    node.running = True
+    divergence.compare_all(board, at_ms=to_ms)
+
+
+def _tell_stall(
+    board: Board, node: Node, fact: Fact, from_ms: int, to_ms: int, *, set_ms: int
+) -> None:
+    """``set_ms``: by how much more its wall clock moved than time passed for the node."""
+    if not fact.home or to_ms - from_ms < board.limits.stall_s * 1000:
+        return
+    between = f"from {moment(from_ms)} to {moment(to_ms)} ({span(to_ms - from_ms)})"
+    if set_ms > _CLOCK_MS:
+        what = f"{node.name} slept with its machine {between}, or its clock was set forward"
+    else:
+        what = f"{node.name} was not awake {between}: it answered nobody"
+    board.ledger.hold(
+        Subject(Kind.NODE_STALLED, node=node.name),
+        _STALL,
+        since_ms=from_ms,
+        at_ms=max(fact.at_ms, to_ms),
+        telling=lambda nodes: (
+            f"{what}. What happened to brokers meanwhile it does not know. Look for a machine that"
+            " was suspended or is short of memory, a disk that stalls, or a clock that was set."
+        ),
+        evidence={
+            "sign": "stall" if fact.type == "NodeStalled" else "clock",
+            "stalled_ms": to_ms - from_ms,
+            "clock_ms": set_ms,
+        },
+    )
