@@ -50,6 +50,23 @@ def broker_availability(
     slo: float = 0.999,
 ) -> DataFrame:
     """Rows of the hours and days since ``from_day`` in which a broker was not retired."""
+    spells = broker_spells(sessions, suspects, coverage, skew, from_day=from_day)
+    return _rows(_pieces(spells, from_day), slo)
+
+
+def broker_spells(
+    sessions: DataFrame,
+    suspects: DataFrame,
+    coverage: DataFrame,
+    skew: DataFrame,
+    *,
+    from_day: date | None = None,
+) -> DataFrame:
+    """``since_ms`` to ``until_ms`` in one ``state``: all that lasts to ``from_day`` at least.
+
+    ``fails`` and ``recovers``: it began with a failure, or with the end of one. A spell may end
+    before it begins, or go on as the next one: neither lasts any time, nor changes anything.
+    """
     if from_day is not None:
         recent = F.col("until_day") >= F.lit(first_read(skew, from_day - _LOOK_BACK))
         sessions, suspects = sessions.where(recent), suspects.where(recent)
@@ -58,8 +75,7 @@ def broker_availability(
     doubts = _intervals(suspects, skew, "from_at", "to_at")
     covers = _intervals(coverage, skew, "from_at", "to_at")
     horizon = covers.agg(F.max("until_ms").alias("horizon_ms"))
-    spells = _spells(_changes(_beliefs(_marks(stays, doubts, covers))), horizon)
-    return _rows(_pieces(spells, from_day), slo)
+    return _spells(_changes(_beliefs(_marks(stays, doubts, covers))), horizon)
 
 
 def _intervals(rows: DataFrame, skew: DataFrame, since: str, until: str) -> DataFrame:
