@@ -5,6 +5,7 @@ PipelineError
   NotAFolder        it is a file
   TablesInUse       another ingest writes the same tables
   SegmentVanished   a segment went away while it was read
+  NoTables          nothing was ever ingested where the tables are looked for
 """
 
 
@@ -49,3 +50,14 @@ class SegmentVanished(PipelineError):
         super().__init__(
             "a file went away while it was read: run the ingest again, it goes on where it was"
         )
+
+
+class NoTables(PipelineError):
+    """A folder in which no ingest has ever written a table."""
+
+    def __init__(self, tables: str) -> None:
+        super().__init__(
+            f"there are no tables in {tables}; name the folder that `routebook spark ingest`"
+            " wrote into, or ingest journals first"
+        )
+        self.tables = tables

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from routebook_spark import tables
+from routebook_spark.bronze.segments import were_taken
 from routebook_spark.gold.availability import broker_availability
 from routebook_spark.gold.balance import topic_balance
 from routebook_spark.gold.convergence import convergence
@@ -35,6 +36,9 @@ from routebook_spark.tables import Lake, Table
 _BUILD = "build"
 _AT_ONCE = 2
 
+RULES = 2
+"""Counts up when rows that are there would be made otherwise now: the next build makes all anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -50,7 +54,7 @@ class Built:
     """``from_day`` is the first day that was made anew; None: all days. No stages: no news."""
 
     from_day: date | None
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...]  # those that had news
     stages: tuple[Stage, ...]
 
 
@@ -62,7 +66,7 @@ def build(
     Stopped half-way it is simply done again: what it has come to is noted last.
     """
     segments = lake.read(tables.SEGMENTS)
-    batch = segments.where("status = 'taken'").agg(F.max("batch")).collect()[0][0] or 0
+    batch = were_taken(segments).agg(F.max("batch")).collect()[0][0] or 0
     done = _done(lake)
     news = all_news(segments) if full or not done else news_since(segments, done)
     if news is None or not news.since:
@@ -82,7 +86,7 @@ def build(
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         gold = list(pool.map(made, gold_stages(lake, news)))
     _note(lake, batch)
-    return Built(news.from_day, tuple(sorted(news.since)), (*silver, *gold))
+    return Built(news.from_day, tuple(sorted({each.node for each in news.since})), (*silver, *gold))
 
 
 def gold_stages(lake: Lake, news: News) -> Iterator[tuple[Table, Callable[[], None]]]:
@@ -125,13 +129,19 @@ def _replace(
 
 
 def _done(lake: Lake) -> int:
-    """The last batch of segments that is in all tables; 0 for none."""
-    noted = lake.read(tables.PROGRESS).where(F.col("stage") == _BUILD)
+    """The last batch of segments that is in all tables; 0 for none.
+
+    Tables by other rules than those of this version are made anew.
+    """
+    ours = (F.col("stage") == _BUILD) & (F.col("version") == RULES)
+    noted = lake.read(tables.PROGRESS).where(ours)
     return noted.agg(F.max("batch")).collect()[0][0] or 0
 
 
 def _note(lake: Lake, batch: int) -> None:
-    row = lake.spark.createDataFrame([(_BUILD, batch)], "stage string, batch bigint")
+    row = lake.spark.createDataFrame(
+        [(_BUILD, batch, RULES)], "stage string, batch bigint, version bigint"
+    )
     lake.replace(
         tables.PROGRESS, row.withColumn("at", F.current_timestamp()), where=f"stage = '{_BUILD}'"
     )

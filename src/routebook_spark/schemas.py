@@ -1,185 +1,79 @@
-"""The columns of every table, and of a line of the journal.
+"""The columns of every table.
 
-``at`` and ``*_at`` are instants, ``*_ms`` milliseconds, ``*_s`` seconds, ``day`` a day of UTC. What
-each table means, with one row explained, is in docs/pipeline.md.
+``at`` and ``*_at`` are instants, ``*_ms`` milliseconds, ``*_s`` seconds, ``day`` a day of UTC.
+``fleet``, ``node`` and ``incarnation`` together are a witness: whose records a row is made of. None
+of them is ever null. What each table means, with one row explained, is in docs/pipeline.md.
 """
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
+from pyspark.sql.types import ArrayType, MapType
+
+from routebook_spark.journalschemas import (
+    ADDRS,
+    BOOLEAN,
+    DATA,
+    DATE,
+    DOUBLE,
+    INT,
+    LINE,
+    LONG,
+    MANIFEST,
+    QUERIES,
+    SHAPE,
+    STRING,
+    STRINGS,
+    TIMESTAMP,
+    struct,
 )
 
-STRING, LONG, INT, DOUBLE = StringType(), LongType(), IntegerType(), DoubleType()
-BOOLEAN, TIMESTAMP, DATE = BooleanType(), TimestampType(), DateType()
-STRINGS = ArrayType(STRING)
-ADDRS = MapType(STRING, STRING)  # broker id -> address
-SHAPE = ArrayType(INT)  # read queues, write queues, perm, flags
+__all__ = [
+    "ADDRS",
+    "BOOLEAN",
+    "DATE",
+    "DOUBLE",
+    "INT",
+    "LINE",
+    "LONG",
+    "MANIFEST",
+    "SHAPE",
+    "STRING",
+    "STRINGS",
+    "TIMESTAMP",
+    "struct",
+]
 
-
-def struct(**columns: DataType) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in columns.items()])
-
-
-# -- the journal
-
-QUEUES = ArrayType(struct(before=SHAPE, after=SHAPE, registered=SHAPE, topics=STRINGS))
-MAPPINGS = ArrayType(
-    struct(
-        topic=STRING,
-        bname=STRING,
-        total_queues=LONG,
-        epoch=LONG,
-        scope=STRING,
-        dirty=BOOLEAN,
-        curr_id_map=ArrayType(ArrayType(LONG)),
-    )
-)
-MEMBERS = ArrayType(
-    struct(
-        broker_id=LONG,
-        addr=STRING,
-        ha_addr=STRING,
-        heartbeat_timeout_ms=LONG,
-        generation=LONG,
-        epoch=LONG,
-        data_version=ArrayType(LONG),
-        filter_servers=STRINGS,
-        confirmed=BOOLEAN,
-    )
-)
-SUSPECTS = ArrayType(
-    struct(cluster=STRING, broker=STRING, broker_id=LONG, addr=STRING, silent_ms=LONG)
-)
-QUERIES = ArrayType(struct(topic=STRING, known=LONG, unknown=LONG, not_ready=LONG))
-
-# Members of ``data`` of all types of events together. Names that mean something else in different
-# events are texts here: ``topics`` is a number in some and a list in others, ``before`` and
-# ``after`` a text or an object.
-_DATA: dict[str, DataType] = {
-    "revision": LONG,
-    "cause": STRING,
-    "peer": STRING,
-    "cluster": STRING,
-    "broker": STRING,
-    "broker_id": LONG,
-    "addr": STRING,
-    "generation": LONG,
-    "ha_addr": STRING,
-    "heartbeat_timeout_ms": LONG,
-    "acting_master": BOOLEAN,
-    "zone": STRING,
-    "epoch": LONG,
-    "filter_servers": STRINGS,
-    "addrs_before": ADDRS,
-    "addrs_after": ADDRS,
-    "topics_lost": LONG,
-    "before": STRING,
-    "after": STRING,
-    "changes": QUEUES,
-    "queues": QUEUES,
-    "mappings": MAPPINGS,
-    "members": MEMBERS,
-    "continued": BOOLEAN,
-    "topics": STRING,
-    "data_version": ArrayType(LONG),
-    "request": STRING,
-    "subject": STRING,
-    "reason": STRING,
-    "answered_success": BOOLEAN,
-    "kept": STRING,
-    "other": STRING,
-    "min_broker_id": LONG,
-    "min_broker_addr": STRING,
-    "offline_addr": STRING,
-    "recipients": STRINGS,
-    "namespace": STRING,
-    "key": STRING,
-    "version": STRING,
-    "address": STRING,
-    "brokers": LONG,
-    "last_seq": LONG,
-    "torn_bytes": LONG,
-    "count": LONG,
-    "since_ms": LONG,
-    "groups": LONG,
-    "kv": MapType(STRING, ADDRS),
-    "after_ms": LONG,
-    "window_ms": LONG,
-    "gaps_ms": ArrayType(LONG),
-    "others": LONG,
-    "suspects": SUSPECTS,
-    "silent": LONG,
-    "live": LONG,
-    "limit": LONG,
-    "hold_ms": LONG,
-    "returned": LONG,
-    "left": LONG,
-    "dropped": LONG,
-}
-LINE = struct(
-    v=LONG,
-    seq=LONG,
-    node=STRING,
-    wall_ms=LONG,
-    mono_ms=LONG,
-    type=STRING,
-    data=struct(**_DATA),
-    hash=STRING,
-    _corrupt=STRING,
-)
-MANIFEST = struct(
-    v=LONG,
-    node=STRING,
-    first_seq=LONG,
-    last_seq=LONG,
-    records=LONG,
-    first_wall_ms=LONG,
-    last_wall_ms=LONG,
-    min_wall_ms=LONG,
-    max_wall_ms=LONG,
-    bytes=LONG,
-    packed_bytes=LONG,
-    sha256=STRING,
-    previous_sha256=STRING,
-    first_hash=STRING,
-    last_hash=STRING,
-    sealed_at_ms=LONG,
-    _corrupt=STRING,
-)
+WITNESS = ("fleet", "node", "incarnation")
+DEFAULT_FLEET = "default"
+"""The fleet of nodes of which nobody said one."""
+FILLED = {"fleet": DEFAULT_FLEET, "incarnation": ""}
+"""What columns hold that are never null, where nobody said anything."""
 
 # -- bronze
 
 _PROMOTED = ("revision", "cause", "peer", "cluster", "broker", "broker_id", "addr", "generation")
-_REST = {name: kind for name, kind in _DATA.items() if name not in _PROMOTED and name != "topics"}
+_REST = {name: kind for name, kind in DATA.items() if name not in _PROMOTED and name != "topics"}
 
 # ``data`` has what is particular to the type. ``topic_count`` is ``topics`` where that is a number,
 # ``queries`` where it is a list. ``raw`` is the whole line, for types this version does not know.
 EVENTS = struct(
     day=DATE,
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     seq=LONG,
     at=TIMESTAMP,
     wall_ms=LONG,
-    mono_ms=LONG,
     type=STRING,
-    **{name: _DATA[name] for name in _PROMOTED},
+    mono_ms=LONG,
+    **{name: DATA[name] for name in _PROMOTED},
     data=struct(**_REST, topic_count=LONG, queries=QUERIES),
     raw=STRING,
     hash=STRING,
     segment=STRING,
 )
 SEGMENTS = struct(
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     first_seq=LONG,
     last_seq=LONG,
     records=LONG,
@@ -200,7 +94,9 @@ SEGMENTS = struct(
     at=TIMESTAMP,  # of the ingest
 )
 QUARANTINE = struct(
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     seq=LONG,
     reason=STRING,
     raw=STRING,
@@ -209,7 +105,9 @@ QUARANTINE = struct(
     at=TIMESTAMP,  # of the ingest
 )
 GAPS = struct(
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     after_seq=LONG,
     before_seq=LONG,
     missing=LONG,
@@ -217,13 +115,15 @@ GAPS = struct(
     from_at=TIMESTAMP,
     to_at=TIMESTAMP,
 )
-PROGRESS = struct(stage=STRING, batch=LONG, at=TIMESTAMP)
+PROGRESS = struct(stage=STRING, batch=LONG, at=TIMESTAMP, version=LONG)
 
 # -- silver
 
 # What happened to a node itself, or to its journal; all later tables of silver go by it.
 NODE_MARKS = struct(
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     seq=LONG,
     at=TIMESTAMP,
     type=STRING,  # of the event; FirstRecord for the first one we have
@@ -232,10 +132,25 @@ NODE_MARKS = struct(
     before_at=TIMESTAMP,  # NodeStarted, JournalRecovered: of the last record before it went down
     loss_at=TIMESTAMP,  # RecordsLost: since when
 )
+# Where a node that runs was no witness; see silver/breaks.py.
+NODE_BREAKS = struct(
+    fleet=STRING,
+    node=STRING,
+    incarnation=STRING,
+    seq=LONG,  # of the record that shows it
+    at=TIMESTAMP,
+    type=STRING,  # stalled, silent, clock; epoch, window
+    before_at=TIMESTAMP,  # when it was last a witness
+    again_at=TIMESTAMP,  # stalled: when it was again
+    clock_ms=LONG,  # clock, epoch: how far the clock was set
+    window_ms=LONG,  # window: how long it is
+)
 # The lives of broker groups: how long the tables of a node had one, as it was when it was made or
 # last stated anew.
 BROKER_GROUPS = struct(
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     cluster=STRING,
     broker=STRING,
     from_seq=LONG,
@@ -247,17 +162,24 @@ BROKER_GROUPS = struct(
     until_day=DATE,
 )
 NODE_COVERAGE = struct(
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     from_seq=LONG,
     to_seq=LONG,  # null: goes on
     from_at=TIMESTAMP,
     to_at=TIMESTAMP,  # of the last record when it goes on: what is known
-    begins=STRING,  # first_record, started_cold, started_warm, restated
-    ends=STRING,  # stopped, killed, records_lost, records_missing; null: goes on
+    # first_record, started_cold, started_warm, restated, woke, heard_again, clock_set
+    begins=STRING,
+    # stopped, killed, records_lost, records_missing, stalled, silent, clock; null: goes on
+    ends=STRING,
+    clock_epoch=LONG,  # the first record since its clock was last set; 0: it never was
     until_day=DATE,
 )
 BROKER_SESSIONS = struct(
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     cluster=STRING,
     broker=STRING,
     broker_id=LONG,
@@ -285,7 +207,9 @@ BROKER_SESSIONS = struct(
 # When a session was listed but not to be relied on: recovered and not heard of since, or held by
 # the guard. ``kind``: unconfirmed, held.
 SUSPECT_TIMES = struct(
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     cluster=STRING,
     broker=STRING,
     broker_id=LONG,
@@ -299,7 +223,9 @@ SUSPECT_TIMES = struct(
     until_day=DATE,
 )
 ROUTE_VERSIONS = struct(
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     cluster=STRING,
     broker=STRING,
     topic=STRING,
@@ -319,13 +245,17 @@ ROUTE_VERSIONS = struct(
 # Registrations that two nodes took on one day: how much later by the clock of ``node``.
 CLOCK_SAMPLES = struct(
     day=DATE,
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     against=STRING,
     offset_ms=LONG,
 )
 CLOCK_SKEW = struct(
     day=DATE,
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     against=STRING,
     offset_ms=LONG,  # how far the clock of ``node`` is ahead of that of ``against``
     uncertainty_ms=LONG,

@@ -16,6 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from routebook_spark import schemas
+from routebook_spark.evolution import as_now, lacks
+from routebook_spark.schemas import FILLED
 from routebook_spark.smallframes import small_frame
 
 OPEN = date(9999, 12, 31)
@@ -83,24 +85,43 @@ class Lake:
     def read(self, table: Table) -> DataFrame:
         if not self.exists(table):
             return small_frame(self.spark, table.schema, [])
-        return self.spark.read.format("delta").load(self.path(table))
+        return as_now(self.spark.read.format("delta").load(self.path(table)), table.schema)
 
     def delta(self, table: Table) -> DeltaTable:
-        """The table itself, made if it is not there."""
+        """The table itself, made if it is not there, with all the columns it has now."""
         if not self.exists(table):
             builder = DeltaTable.createIfNotExists(self.spark).location(self.path(table))
             builder.addColumns(table.schema).partitionedBy(*table.partitioned_by).execute()
+        self._bring_up(table)
         return DeltaTable.forPath(self.spark, self.path(table))
 
     def append(self, table: Table, rows: DataFrame) -> None:
+        self._bring_up(table)
         _writer(table, rows).mode("append").save(self.path(table))
 
     def replace(self, table: Table, rows: DataFrame, *, where: str | None = None) -> None:
         """Put ``rows`` in the place of all there are, or of those of which ``where`` is true."""
         writer = _writer(table, rows).mode("overwrite")
         if where is not None and self.exists(table):
+            self._bring_up(table)
             writer = writer.option("replaceWhere", where)
         writer.save(self.path(table))
+
+    def _bring_up(self, table: Table) -> None:
+        """Give a table that an earlier version made the columns it has now, in one commit.
+
+        A column that is never null is written into all rows that are there; others are null.
+        """
+        if not self.exists(table):
+            return
+        stored = self.spark.read.format("delta").load(self.path(table)).schema
+        if not lacks(stored, table.schema):
+            return
+        if any(name in FILLED for name in set(table.schema.names) - set(stored.names)):
+            _writer(table, self.read(table)).mode("overwrite").save(self.path(table))
+        else:
+            nothing = small_frame(self.spark, table.schema, [])
+            _writer(table, nothing).mode("append").save(self.path(table))
 
 
 def _writer(table: Table, rows: DataFrame) -> DataFrameWriter:

@@ -24,12 +24,14 @@ from routebook_spark.bronze.gaps import (
 )
 from routebook_spark.bronze.records import compared, counted, events_of, lines_of, quarantine_of
 from routebook_spark.bronze.segments import Segment, manifests_of, plan
+from routebook_spark.witnesses import Witness
 from support.journals import NOON_MS, chained, every_event, record
 from support.sparkhistories import events_frame
 from support.sparkjournals import altered, chain, records
 from support.sparkrows import at
 
 NODE = "ns-1"
+WHO = Witness("default", NODE, "")
 SEALED_MS = NOON_MS + 1_000_000
 DAY_MS = 86_400_000
 GOOD = chain(records(NODE, 1, 1))[0]
@@ -79,9 +81,9 @@ def lines_frame(
     )
     files = sorted({name for name, _ in lines})
     segments = spark.createDataFrame(
-        [(f, f, f, NODE, 1, 100, SEALED_MS + n) for n, f in enumerate(files)],
-        "uri string, path string, segment string, node string, first_seq bigint, last_seq bigint,"
-        " sealed_at_ms bigint",
+        [(f, f, f, *WHO, 1, 100, SEALED_MS + n) for n, f in enumerate(files)],
+        "uri string, path string, segment string, fleet string, node string,"
+        " incarnation string, first_seq bigint, last_seq bigint, sealed_at_ms bigint",
     )
     return lines_of(texts, segments, now_ms=now_ms)
 
@@ -293,31 +295,31 @@ def test_a_segment_sealed_in_the_future_has_a_remark() -> None:
 
 
 def span(first_seq: int, last_seq: int, node: str = NODE) -> Span:
-    return Span(node, first_seq, last_seq, first_seq * 1000, last_seq * 1000)
+    return Span(WHO._replace(node=node), first_seq, last_seq, first_seq * 1000, last_seq * 1000)
 
 
 def test_holes_are_between_segments_of_one_node_however_they_overlap() -> None:
     spans = [span(41, 50), span(5, 30), span(1, 40), span(61, 70), span(7, 9, "ns-2")]
-    assert list(holes_between(spans)) == [Hole(NODE, 50, 61, 50_000, 61_000)]
+    assert list(holes_between(spans)) == [Hole(*WHO, 50, 61, 50_000, 61_000)]
 
 
 def test_a_leap_after_a_kill_is_explained_and_what_else_is_missing_is_not() -> None:
     holes = [
-        Hole(NODE, 10, 100, 1, 2),  # the whole leap
-        Hole(NODE, 110, 200, 3, 4),  # and two segments before it
-        Hole(NODE, 210, 220, 5, 6),
+        Hole(*WHO, 10, 100, 1, 2),  # the whole leap
+        Hole(*WHO, 110, 200, 3, 4),  # and two segments before it
+        Hole(*WHO, 210, 220, 5, 6),
     ]
     marks = [
-        Gap(NODE, 10, 100, None, KILLED, None, 2),
-        Gap(NODE, 130, 200, None, KILLED, None, 4),
-        Gap(NODE, 204, 205, 7, LOST, 8, 9),
+        Gap(*WHO, 10, 100, None, KILLED, None, 2),
+        Gap(*WHO, 130, 200, None, KILLED, None, 4),
+        Gap(*WHO, 204, 205, 7, LOST, 8, 9),
     ]
     assert gaps_of(holes, marks) == [
-        Gap(NODE, 10, 100, None, KILLED, 1, 2),
-        Gap(NODE, 130, 200, None, KILLED, 3, 4),
-        Gap(NODE, 110, 200, 20, MISSING, 3, 4),
-        Gap(NODE, 204, 205, 7, LOST, 8, 9),
-        Gap(NODE, 210, 220, 9, MISSING, 5, 6),
+        Gap(*WHO, 10, 100, None, KILLED, 1, 2),
+        Gap(*WHO, 130, 200, None, KILLED, 3, 4),
+        Gap(*WHO, 110, 200, 20, MISSING, 3, 4),
+        Gap(*WHO, 204, 205, 7, LOST, 8, 9),
+        Gap(*WHO, 210, 220, 9, MISSING, 5, 6),
     ]
 
 
@@ -327,20 +329,21 @@ def test_events_tell_of_losses_and_of_numbers_left_out(spark: SparkSession) -> N
     kept[-1] = replace(kept[-1], event=_event(RecordsLost))
     events = events_frame(spark, kept)
     spans = spark.createDataFrame(
-        [(NODE, 1, 8), (NODE, 9, 12)], "node string, first_seq bigint, last_seq bigint"
+        [(*WHO, 1, 8), (*WHO, 9, 12)],
+        "fleet string, node string, incarnation string, first_seq bigint, last_seq bigint",
     )
 
     def ms(seq: int) -> int:
         return NOON_MS + seq * 1000
 
     assert sorted(Hole(*row) for row in holes_inside(spans, events).collect()) == [
-        Hole(NODE, 0, 2, ms(2), ms(2)),
-        Hole(NODE, 3, 6, ms(3), ms(6)),
-        Hole(NODE, 11, 13, ms(11), ms(11)),
+        Hole(*WHO, 0, 2, ms(2), ms(2)),
+        Hole(*WHO, 3, 6, ms(3), ms(6)),
+        Hole(*WHO, 11, 13, ms(11), ms(11)),
     ]
     assert [Gap(*row) for row in marks_of(events).orderBy("seq").collect()] == [
-        Gap(NODE, 16, 2, None, KILLED, None, ms(2)),
-        Gap(NODE, 10, 11, 5, LOST, NOON_MS, ms(11)),
+        Gap(*WHO, 16, 2, None, KILLED, None, ms(2)),
+        Gap(*WHO, 10, 11, 5, LOST, NOON_MS, ms(11)),
     ]
 
 

@@ -44,6 +44,7 @@ def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Worl
     lake = Lake(spark, str(tmp_path_factory.mktemp("lake")))
     _broken_lines(folder)
     _twins(folder)
+    _edited(folder)
     over = chain(records("ns-over", 1, 15))
     write_segment(folder / "over", over[:10])
     write_segment(folder / "over", over[5:], first_hash=json.loads(over[4])["hash"])
@@ -94,6 +95,13 @@ def _twins(folder: Path) -> None:
     write_segment(folder / "twin-b", theirs[10:], first_hash=json.loads(theirs[9])["hash"])
 
 
+def _edited(folder: Path) -> None:
+    lines = chain(records("ns-edited", 1, 12))
+    changed = altered(lines[9], wall_ms=NOON_MS + 10_500, hash="0" * 64)
+    write_segment(folder / "edited-a", lines[:10])
+    write_segment(folder / "edited-b", [changed, *lines[10:]])
+
+
 def seqs(lake: Lake, node: str) -> list[int]:
     rows = lake.read(EVENTS).where(f"node = '{node}'").select("seq").collect()
     return sorted(row.seq for row in rows)
@@ -137,13 +145,23 @@ def test_an_event_of_an_unknown_type_is_kept_whole(world: World) -> None:
     assert [json.loads(row.raw)["type"] for row in rows] == ["BrokerPainted"]
 
 
-def test_of_two_nodes_with_one_id_the_first_is_believed(world: World) -> None:
+def test_two_journals_of_one_name_are_two_witnesses(world: World) -> None:
     rows = world.lake.read(EVENTS).where("node = 'ns-twin'").collect()
-    assert sorted(row.seq for row in rows) == list(range(1, 21))
-    assert {row.wall_ms < NOON_MS + DAY_MS for row in rows if row.seq <= 10} == {True}
-    assert world.runs[0].quarantined[TWICE] == 10
-    assert any("ns-twin is used twice" in remark for remark in world.runs[0].remarks)
-    assert "used twice" in row_of(world, "twin-b", 11).reason
+    later = f"unsaid-{NOON_MS + DAY_MS + 1000}"
+    assert sorted((row.incarnation, row.seq, row.wall_ms >= NOON_MS + DAY_MS) for row in rows) == [
+        *(("", seq, False) for seq in range(1, 11)),
+        *((later, seq, True) for seq in range(1, 21)),
+    ]
+    assert not [row for row in world.quarantines[0] if row.node == "ns-twin"]
+    assert any("another journal of node ns-twin" in remark for remark in world.runs[0].remarks)
+
+
+def test_another_record_of_a_number_in_one_journal_is_in_quarantine(world: World) -> None:
+    rows = world.lake.read(EVENTS).where("node = 'ns-edited'").orderBy("seq").collect()
+    assert [(row.seq, row.wall_ms) for row in rows] == [
+        (seq, NOON_MS + seq * 1000) for seq in range(1, 13)
+    ]
+    assert world.runs[0].quarantined[TWICE] == 1
 
 
 def test_records_that_are_in_two_segments_are_taken_once(world: World) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from routebook.journal.record import Record
 from routebook_spark import schemas, tables
 from routebook_spark.tables import Lake
-from support.sparkhistories import events_frame, gaps_frame
+from support.sparkhistories import events_frame
 from support.sparkrows import frame
 
 Part = Sequence[Record]
@@ -35,7 +35,6 @@ class Intake:
             self._taken.setdefault(part[0].node, {}).update({one.seq: one for one in part})
         self._lake.append(tables.EVENTS, events_frame(spark, records))
         self._lake.append(tables.SEGMENTS, frame(spark, schemas.SEGMENTS, rows))
-        self._lake.replace(tables.GAPS, gaps_frame(spark, self.taken))
 
     @property
     def taken(self) -> Mapping[str, list[Record]]:

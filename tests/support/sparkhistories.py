@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SEGMENT = 200
+FLEETLESS = {"fleet": "default", "incarnation": ""}
 
 
 def histories(
@@ -136,7 +137,17 @@ def gaps_frame(spark: "SparkSession", by_node: Mapping[str, Sequence[Record]]) -
     from routebook_spark import schemas
 
     rows = [
-        (node, last.seq, record.seq, record.seq - last.seq - 1, "missing", _at(last), _at(record))
+        (
+            "default",
+            node,
+            "",
+            last.seq,
+            record.seq,
+            record.seq - last.seq - 1,
+            "missing",
+            _at(last),
+            _at(record),
+        )
         for node, records in by_node.items()
         for last, record in missing_before(records)
     ]
@@ -175,4 +186,4 @@ def _row(record: Record, previous: dict[str, bytes]) -> dict[str, Any]:
     for name in ("before", "after"):
         if not isinstance(said.get(name), str | None):
             said[name] = json.dumps(said[name], separators=(",", ":"))
-    return {**members, **data, "day": at.date(), "at": at, "data": said}
+    return {**members, **data, "day": at.date(), "at": at, "data": said, **FLEETLESS}

@@ -16,6 +16,7 @@ from routebook_spark import schemas, tables
 from routebook_spark.bronze.folders import Files
 from routebook_spark.bronze.gaptable import bring_up_gaps
 from routebook_spark.bronze.records import events_of, lines_of
+from routebook_spark.schemas import DEFAULT_FLEET
 from routebook_spark.silver.build import silver_of
 from routebook_spark.tables import Lake
 from support.sparkrows import frame
@@ -45,6 +46,7 @@ def _segment(path: Path, manifest: Manifest) -> dict[str, Any]:
     names = ("node", "first_seq", "last_seq", "records", "first_hash", "last_hash")
     times = ("first_wall_ms", "last_wall_ms", "min_wall_ms", "max_wall_ms", "sealed_at_ms")
     told = {name: getattr(manifest, name) for name in (*names, *times)}
+    told["fleet"], told["incarnation"] = manifest.fleet or DEFAULT_FLEET, manifest.incarnation
     return {**told, "path": str(path), "status": "taken", "quarantined": 0, "batch": 1}
 
 
@@ -55,7 +57,9 @@ def _events(lake: Lake, manifests: dict[Path, Manifest]) -> DataFrame:
             files.qualified(str(path)),
             str(path),
             each.span.stem,
+            each.fleet or DEFAULT_FLEET,
             each.node,
+            each.incarnation,
             *each.span,
             each.sealed_at_ms,
         )
@@ -63,7 +67,8 @@ def _events(lake: Lake, manifests: dict[Path, Manifest]) -> DataFrame:
     ]
     segments_found = lake.spark.createDataFrame(
         found,
-        "uri STRING, path STRING, segment STRING, node STRING, first_seq LONG, last_seq LONG,"
+        "uri STRING, path STRING, segment STRING, fleet STRING, node STRING,"
+        " incarnation STRING, first_seq LONG, last_seq LONG,"
         " sealed_at_ms LONG",
     )
     texts = lake.spark.read.text([str(path) for path in manifests])

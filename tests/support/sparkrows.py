@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from routebook_spark.schemas import FILLED
 from routebook_spark.tables import OPEN
 
 T0 = datetime(2026, 11, 15, tzinfo=UTC)
@@ -19,13 +20,16 @@ def at(ms: float) -> datetime:
 
 
 def frame(spark: SparkSession, schema: StructType, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Rows by name; columns that are not given are null. ``until_day`` follows from the end."""
+    """Rows by name; what is not given is null, or as it is when nobody says anything.
+
+    ``until_day`` follows from the end.
+    """
     names = [field.name for field in schema]
     filled = []
     for row in rows:
         unknown = set(row) - set(names)
         assert not unknown, f"no such columns: {unknown}"
-        values = dict(row)
+        values = {name: FILLED[name] for name in FILLED if name in names} | dict(row)
         if "until_day" in names and "until_day" not in values:
             values["until_day"] = _until_day(values)
         filled.append(tuple(values.get(name) for name in names))

@@ -17,6 +17,7 @@ from routebook.events import (
     Event,
     HeartbeatGaps,
     JournalRecovered,
+    NodeStalled,
     NodeStarted,
     NodeStopped,
     QueryCount,
@@ -61,6 +62,7 @@ class Story:
     _connections: int = 0
     _versions: int = 0
     _started_ms: int = 0
+    _booted_ms: int = ms("00:00:00")
     _seq: int = 0
     _table: RouteTable = field(init=False)
 
@@ -88,7 +90,7 @@ class Story:
         for event in events:
             self._seq += 1
             wall_ms = self.now_ms + self.clock_ahead_ms
-            mono_ms = self.now_ms - self._started_ms
+            mono_ms = self.now_ms - self._booted_ms
             self.records.append(Record(self._seq, wall_ms, mono_ms, self.node, event))
         return self
 
@@ -233,15 +235,44 @@ class Story:
         topics = len(list(self._table.topics))
         return self.add(NodeStopped(**self._note(Cause.STOP), brokers=brokers, topics=topics))
 
-    def be_killed(self, *, down_s: float, torn_bytes: int = 0, recovering: bool = True) -> "Story":
-        """Killed now, and started again after ``down_s``."""
+    def be_killed(
+        self,
+        *,
+        down_s: float,
+        torn_bytes: int = 0,
+        recovering: bool = True,
+        alive: str | None = None,
+    ) -> "Story":
+        """Killed now, and started again after ``down_s``; last known ``alive`` then."""
         self.wait(down_s)
         last_seq, self._seq = self._seq, (self._seq // 2**20 + 1) * 2**20 - 1
-        self._started_ms = self.now_ms
         self.add(
-            JournalRecovered(**self._note(Cause.JOURNAL), last_seq=last_seq, torn_bytes=torn_bytes)
+            JournalRecovered(
+                **self._note(Cause.JOURNAL),
+                last_seq=last_seq,
+                torn_bytes=torn_bytes,
+                alive_ms=None if alive is None else ms(alive),
+            )
         )
         return self.start(recovering=recovering)
+
+    def stall(self, *, since: str) -> "Story":
+        """It wakes now, and had listened to nobody."""
+        from_ms, to_ms = ms(since) + self.clock_ahead_ms, self.now_ms + self.clock_ahead_ms
+        return self.add(
+            NodeStalled(
+                **self._note(Cause.STALL),
+                from_ms=from_ms,
+                to_ms=to_ms,
+                longest_ms=to_ms - from_ms,
+                clock_ms=0,
+            )
+        )
+
+    def boot_machine(self) -> "Story":
+        """The monotonic clock begins anew."""
+        self._booted_ms = self.now_ms - 20_000
+        return self
 
     def confirm(self, broker: str = "broker-a", *, host: int = 1, cluster: str = "c") -> "Story":
         return self.add(

@@ -230,9 +230,9 @@ def _skew(skew: Skew, first: str) -> str:
             f"not known, no registration was seen by it and {first}; taken to be right within"
             f" {span(skew.uncertainty_ms)}"
         )
-    ahead = "ahead of" if skew.offset_ms >= 0 else "behind"
+    ahead = "ahead of" if (skew.offset_ms or 0) >= 0 else "behind"
     return (
-        f"{span(abs(skew.offset_ms))} {ahead} that of {first}, give or take"
+        f"{span(abs(skew.offset_ms or 0))} {ahead} that of {first}, give or take"
         f" {span(skew.uncertainty_ms)} ({counted(skew.samples, 'registration')} seen by both)"
     )
 

@@ -128,13 +128,13 @@ def _moments(course: Course, topic: str | None) -> Iterator[_Moment]:
     for record, following in pairwise(chain(course.records, [None])):
         assert record is not None
         # Clocks that are set back must not turn the order of records around.
-        at_ms = max(at_ms, record.wall_ms - course.skew.offset_ms)
+        at_ms = max(at_ms, record.wall_ms - (course.skew.offset_ms or 0))
         yield _Moment(at_ms, course.node, narrow_record(record, topic) if topic else record)
         event = following.event if following else None
         if isinstance(record.event, NodeStopped) or isinstance(event, JournalRecovered):
             yield _Moment(at_ms, course.node, None)
         elif isinstance(event, RecordsLost | RecordsMissing):
-            at_ms = max(at_ms, event.since_ms - course.skew.offset_ms)
+            at_ms = max(at_ms, event.since_ms - (course.skew.offset_ms or 0))
             yield _Moment(at_ms, course.node, None)
 
 

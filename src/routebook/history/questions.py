@@ -231,8 +231,10 @@ def comparison_of(
         raise JournalError(f"the journals are of one node, {nodes[0]}: there is nothing to compare")
     seen = [_registrations(journal, period(journal, begin, end)) for journal in journals]
     skews = [NO_SKEW, *(estimate(seen[0], each) for each in seen[1:])]
-    from_ms = max(j.first.wall_ms - s.offset_ms for j, s in zip(journals, skews, strict=True))
-    to_ms = min(j.last.wall_ms - s.offset_ms for j, s in zip(journals, skews, strict=True))
+    from_ms = max(
+        j.first.wall_ms - (s.offset_ms or 0) for j, s in zip(journals, skews, strict=True)
+    )
+    to_ms = min(j.last.wall_ms - (s.offset_ms or 0) for j, s in zip(journals, skews, strict=True))
     from_ms = from_ms if begin is None else max(from_ms, begin.wall_ms)
     to_ms = to_ms if end is None else min(to_ms, end.wall_ms)
     if from_ms > to_ms:
@@ -257,12 +259,14 @@ def _course(
     journal: Journal, skew: Skew, from_ms: int, to_ms: int, topic: str | None
 ) -> tuple[Course, int]:
     """Also since when all is known that the node knew."""
-    asked = period(journal, AtTime(from_ms + skew.offset_ms), AtTime(to_ms + skew.offset_ms))
+    asked = period(
+        journal, AtTime(from_ms + (skew.offset_ms or 0)), AtTime(to_ms + (skew.offset_ms or 0))
+    )
     base = next(journal.bases(asked.after_seq))
     known_ms = 0
     if base.partial:
         base = journal.oldest_known()
-        known_ms = base.view.wall_ms - skew.offset_ms
+        known_ms = base.view.wall_ms - (skew.offset_ms or 0)
     records = journal.records(
         after_seq=base.view.seq,
         to_seq=asked.to_seq,

@@ -15,13 +15,16 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from routebook_spark.schemas import WITNESS
+from routebook_spark.witnesses import Witness
+
 MISSING, KILLED, LOST = "missing", "killed", "lost"
 
 
 class Span(NamedTuple):
     """The numbers of a segment, and the times of its first and last record."""
 
-    node: str
+    witness: Witness
     first_seq: int
     last_seq: int
     first_ms: int
@@ -31,7 +34,9 @@ class Span(NamedTuple):
 class Hole(NamedTuple):
     """There are records ``after_seq`` and ``before_seq``, or there could be, and none between."""
 
+    fleet: str
     node: str
+    incarnation: str
     after_seq: int
     before_seq: int
     from_ms: int | None
@@ -41,7 +46,9 @@ class Hole(NamedTuple):
 class Gap(NamedTuple):
     """A row of the table; ``missing`` None when nobody knows how many."""
 
+    fleet: str
     node: str
+    incarnation: str
     after_seq: int
     before_seq: int
     missing: int | None
@@ -51,14 +58,14 @@ class Gap(NamedTuple):
 
 
 def holes_between(spans: Iterable[Span]) -> Iterator[Hole]:
-    """Spans may overlap. What is before the first of a node is nobody's loss."""
+    """Spans may overlap. What is before the first of a witness is nobody's loss."""
     last: Span | None = None
     for span in sorted(spans):
-        if last is None or span.node != last.node:
+        if last is None or span.witness != last.witness:
             last = span
             continue
         if span.first_seq > last.last_seq + 1:
-            yield Hole(span.node, last.last_seq, span.first_seq, last.last_ms, span.first_ms)
+            yield Hole(*span.witness, last.last_seq, span.first_seq, last.last_ms, span.first_ms)
         if span.last_seq > last.last_seq:
             last = span
 
@@ -69,25 +76,25 @@ def gaps_of(holes: Iterable[Hole], marks: Iterable[Gap]) -> list[Gap]:
     A hole before a record that tells of a kill is its leap if the last record found then is the one
     before the hole. If it is a later one, those up to it are missing.
     """
-    told = {(mark.node, mark.before_seq, mark.kind): mark for mark in marks}
+    told = {(*mark[:3], mark.before_seq, mark.kind): mark for mark in marks}
     gaps = []
     for hole in set(holes):
-        key = (hole.node, hole.before_seq, KILLED)
+        key = (*hole[:3], hole.before_seq, KILLED)
         leap = told.get(key)
         found_seq = hole.before_seq - 1 if leap is None else leap.after_seq
         if leap is not None:
             told[key] = leap._replace(from_ms=hole.from_ms)
         if leap is None or found_seq != hole.after_seq:
             missing = max(found_seq - hole.after_seq, 0)
-            gaps.append(Gap(*hole[:3], missing, MISSING, hole.from_ms, hole.to_ms))
-    return sorted([*gaps, *told.values()], key=lambda gap: (gap.node, gap.before_seq, gap.kind))
+            gaps.append(Gap(*hole[:5], missing, MISSING, hole.from_ms, hole.to_ms))
+    return sorted([*gaps, *told.values()], key=lambda gap: (*gap[:3], gap.before_seq, gap.kind))
 
 
 def marks_of(events: DataFrame) -> DataFrame:
     """What events say was lost, as Gaps; since when a node was dead they do not know."""
     killed = F.col("type") == "JournalRecovered"
     return events.where(F.col("type").isin("JournalRecovered", "RecordsLost")).select(
-        "node",
+        *WITNESS,
         F.when(killed, F.col("data.last_seq")).otherwise(F.col("seq") - 1).alias("after_seq"),
         F.col("seq").alias("before_seq"),
         F.when(~killed, F.col("data.count")).alias("missing"),
@@ -99,21 +106,21 @@ def marks_of(events: DataFrame) -> DataFrame:
 
 def holes_inside(spans: DataFrame, events: DataFrame) -> DataFrame:
     """Holes of few ``spans``, as Holes; ``events`` are at least theirs."""
-    spans = F.broadcast(spans.select("node", "first_seq", "last_seq"))
+    spans = F.broadcast(spans.select(*WITNESS, "first_seq", "last_seq"))
     records = (
-        events.select("node", "seq", "wall_ms")
-        .join(spans, "node")
+        events.select(*WITNESS, "seq", "wall_ms")
+        .join(spans, list(WITNESS))
         .where(F.col("seq").between(F.col("first_seq"), F.col("last_seq")))
-        .select("node", "first_seq", "seq", "wall_ms")
+        .select(*WITNESS, "first_seq", "seq", "wall_ms")
     )
     # The neighbours of a segment, so that a hole at its very beginning or end shows.
     edges = spans.select(
-        "node",
+        *WITNESS,
         "first_seq",
         F.explode(F.array(F.col("first_seq") - 1, F.col("last_seq") + 1)).alias("seq"),
         F.lit(None).cast("long").alias("wall_ms"),
     )
-    in_order = Window.partitionBy("node", "first_seq").orderBy("seq")
+    in_order = Window.partitionBy(*WITNESS, "first_seq").orderBy("seq")
     return (
         records.unionByName(edges)
         .withColumns(
@@ -121,7 +128,7 @@ def holes_inside(spans: DataFrame, events: DataFrame) -> DataFrame:
         )
         .where("seq > after_seq + 1")
         .select(
-            "node",
+            *WITNESS,
             "after_seq",
             F.col("seq").alias("before_seq"),
             F.coalesce("from_ms", "wall_ms").alias("from_ms"),

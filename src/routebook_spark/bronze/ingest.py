@@ -79,10 +79,18 @@ class IngestResult:
 
 
 def ingest(
-    lake: Lake, folders: Sequence[str], *, at_once: int = AT_ONCE, told: Told | None = None
+    lake: Lake,
+    folders: Sequence[str],
+    *,
+    fleet: str | None = None,
+    at_once: int = AT_ONCE,
+    told: Told | None = None,
 ) -> IngestResult:
-    """Take all there is; ``told`` hears how far it is. Raises PipelineError."""
-    with _opened(lake, folders, at_once, told) as run:
+    """Take all there is; ``told`` hears how far it is. Raises PipelineError.
+
+    ``fleet`` is that of all nodes in ``folders``. Without it each says its own.
+    """
+    with _opened(lake, folders, at_once, told, fleet) as run:
         query = run.start({"availableNow": True})
         with run.failures():
             query.awaitTermination()
@@ -96,13 +104,14 @@ def follow(
     *,
     every_s: float,
     seen: Callable[[IngestResult], None],
+    fleet: str | None = None,
     at_once: int = AT_ONCE,
 ) -> None:
     """Take what is there and what comes, every ``every_s``, until it is interrupted.
 
     ``seen`` hears of the first look, and of each that did something. Raises PipelineError.
     """
-    with _opened(lake, folders, at_once, None) as run:
+    with _opened(lake, folders, at_once, None, fleet) as run:
         query = run.start({"processingTime": f"{round(every_s * 1000)} milliseconds"})
         try:
             with run.failures():
@@ -120,14 +129,30 @@ def follow(
             query.stop()
 
 
+def retake(
+    lake: Lake, *, because: str | None = None, at_once: int = AT_ONCE, told: Told | None = None
+) -> IngestResult:
+    """Take segments once more of which there is something in quarantine. Raises PipelineError.
+
+    What is there already is recognised. ``because``: only where a reason has this text in it.
+    """
+    files = Files(lake.spark)
+    with tables_locked(files.qualified(lake.root)), _sentences(lake):
+        run = _Run(lake, files, (), at_once=at_once, told=told, fleet=None)
+        run.finish()
+        run.reopen(because)
+        run.look_again()
+        return run.result()
+
+
 @contextmanager
 def _opened(
-    lake: Lake, folders: Sequence[str], at_once: int, told: Told | None
+    lake: Lake, folders: Sequence[str], at_once: int, told: Told | None, fleet: str | None
 ) -> Iterator["_Run"]:
     files = Files(lake.spark)
     patterns = sorted({files.pattern_of(folder) for folder in folders})
     with tables_locked(files.qualified(lake.root)), _sentences(lake):
-        run = _Run(lake, files, patterns, at_once=at_once, told=told)
+        run = _Run(lake, files, patterns, at_once=at_once, told=told, fleet=fleet)
         run.finish()
         yield run
 
@@ -156,16 +181,18 @@ class _Run:
         *,
         at_once: int,
         told: Told | None,
+        fleet: str | None,
     ) -> None:
         self._lake = lake
+        self._fleet = fleet
         self._files = files
         self._patterns = patterns
         self._at_once = at_once
         self._told = told
         self._began_s = monotonic()
-        self._survey = files.survey(patterns)
+        self._survey = files.survey(patterns) if patterns else None
         self._looked = 0
-        self._intake = Intake(lake, uuid.uuid4().hex)
+        self._intake = Intake(lake, uuid.uuid4().hex, fleet)
         self._lock = threading.Lock()
         self._failure: BaseException | None = None
 
@@ -175,6 +202,9 @@ class _Run:
 
     def finish(self) -> None:
         self._intake.finish()
+
+    def reopen(self, because: str | None) -> None:
+        self._intake.reopen(because)
 
     def start(self, trigger: Mapping[str, Any]) -> StreamingQuery:
         at_once = max(1, self._at_once // len(self._patterns))
@@ -229,7 +259,7 @@ class _Run:
             quarantined=dict(reasons),
             waiting=dict(self._intake.waiting),
             gaps=dict(Counter(gap.kind for gap in gaps)),
-            remarks=(*_about(self._survey), *tally.remarks),
+            remarks=(*(_about(self._survey) if self._survey else ()), *tally.remarks),
             seconds=seconds,
         )
 
@@ -246,11 +276,12 @@ class _Run:
             self._intake.look(found)
         self._looked += len(found)
         if self._told is not None:
-            self._told("segments", self._looked, max(self._looked, len(self._survey.manifests)))
+            there = len(self._survey.manifests) if self._survey else 0
+            self._told("segments", self._looked, max(self._looked, there))
 
     def _found(self, row: Any) -> Segment | Refused:
         path = self._files.path_of(row.uri).removesuffix(MANIFEST) + PACKED
-        return segment_of(row, path)
+        return segment_of(row, path, fleet=self._fleet)
 
 
 def _about(survey: Survey) -> Iterator[str]:

@@ -5,12 +5,13 @@ down with a reason if it is not.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import functions as F
 
+from routebook_spark.bronze.lives import told_apart
 from routebook_spark.bronze.segmentrows import SegmentRows
 from routebook_spark.bronze.segments import (
     COPY,
@@ -27,6 +28,7 @@ from routebook_spark.bronze.segments import (
 )
 from routebook_spark.bronze.taking import Batch, Outcome, Taker, days_of
 from routebook_spark.bronze.wholeness import faults
+from routebook_spark.schemas import FILLED
 from routebook_spark.tables import Lake
 
 _OPEN = (WAITING, REFUSED)
@@ -43,13 +45,14 @@ class Tally:
 
 
 class Intake:
-    """``run`` is the name of this run: no other one has it.
+    """``run`` is the name of this run: no other one has it. ``fleet``: whoever runs it says so.
 
     ``waiting`` are the paths that could not be taken, and why.
     """
 
-    def __init__(self, lake: Lake, run: str) -> None:
+    def __init__(self, lake: Lake, run: str, fleet: str | None = None) -> None:
         self._lake = lake
+        self._fleet = fleet
         self._run = run
         self._taker = Taker(lake)
         self._rows = SegmentRows(lake)
@@ -64,10 +67,19 @@ class Intake:
             return
         batch, written = last
         gone = faults(self._lake.spark, batch.segments)
-        # Its events are there. If it cannot be read again, nobody will know what was bad in it.
-        outcome = Outcome(written) if gone else self._taker.rest(batch, written)
+        outcome = self._taker.rest(batch, written, gone=gone)
         self._last_batch = batch.number
         self._settle(batch, outcome, [], known=[each.path for each in batch.segments])
+
+    def reopen(self, because: str | None) -> int:
+        """Have segments taken once more of which there is something in quarantine; how many.
+
+        ``because``: only where a reason has this in it.
+        """
+        paths = self._rows.quarantined(because)
+        self._rows.reopen(paths)
+        self.waiting |= dict.fromkeys(paths, "to be taken once more")
+        return len(paths)
 
     def look(self, found: Iterable[Segment | Refused]) -> None:
         """Take what can be had of ``found``; write down what cannot, and why."""
@@ -78,9 +90,21 @@ class Intake:
         segments = [each for each in by_path.values() if isinstance(each, Segment)]
         rows = self._rows.where(near(segments) | F.col("path").isin(*by_path))
         earlier = {row.path: row for row in rows if row.path in by_path}
-        known = [known_segment(row) for row in rows if row.status == TAKEN]
+        # Those that are to be taken once more stand beside themselves otherwise.
+        known = [
+            known_segment(row)
+            for row in rows
+            if row.batch is not None and (row.status == TAKEN or row.path not in by_path)
+        ]
         wanted = [each for path, each in by_path.items() if _is_open(earlier.get(path))]
-        sound = [each for each in wanted if isinstance(each, Segment)]
+        sound = told_apart(
+            (
+                self._as_before(each, earlier.get(each.path))
+                for each in wanted
+                if isinstance(each, Segment)
+            ),
+            known,
+        )
         # What is the same as one that was taken need not be read, nor be whole.
         unread = [each for each in sound if not any(each.same_as(one) for one in known)]
         gone = faults(self._lake.spark, unread)
@@ -95,14 +119,27 @@ class Intake:
             row
             for row in (
                 *(_copy(copy, original, at) for copy, original in planned.copies),
-                *(_waiting(each, gone[each.path], at) for each in sound if each.path in gone),
+                *(
+                    _waiting(each, gone[each.path], at, earlier.get(each.path))
+                    for each in sound
+                    if each.path in gone
+                ),
                 *(_refused(each, at) for each in refused),
             )
             if _is_news(row, earlier.get(row["path"]))
         ]
-        self._keep(refused, others, earlier, at)
+        read_anew = {path: row for path, row in earlier.items() if path not in gone}
+        self._keep(refused, others, read_anew, at)
         self.tally.copies += len(planned.copies)
         self._take(planned, others, at, known=earlier)
+
+    def _as_before(self, segment: Segment, earlier: Any) -> Segment:
+        """What was taken before is taken again as whose it was; what waited, unless told anew."""
+        if earlier is None or earlier.status == REFUSED:
+            return segment
+        if earlier.batch is not None:
+            return replace(segment, fleet=earlier.fleet, incarnation=earlier.incarnation)
+        return segment if self._fleet else replace(segment, fleet=earlier.fleet)
 
     def _keep(
         self,
@@ -193,9 +230,12 @@ def _copy(copy: Segment, original: Segment, at: datetime) -> Mapping[str, Any]:
     return segment_row(copy, COPY, at, reason=f"the same as {original.path}")
 
 
-def _waiting(segment: Segment, reason: str, at: datetime) -> Mapping[str, Any]:
-    return segment_row(segment, WAITING, at, reason=reason)
+def _waiting(segment: Segment, reason: str, at: datetime, earlier: Any) -> Mapping[str, Any]:
+    """What is to be taken once more, and cannot be, is as it was meanwhile."""
+    batch, quarantined = (earlier.batch, earlier.quarantined) if earlier else (None, None)
+    return segment_row(segment, WAITING, at, reason=reason, batch=batch, quarantined=quarantined)
 
 
 def _refused(manifest: Refused, at: datetime) -> Mapping[str, Any]:
-    return {"path": manifest.path, "status": REFUSED, "reason": manifest.reason, "at": at}
+    said = {"path": manifest.path, "status": REFUSED, "reason": manifest.reason, "at": at}
+    return FILLED | said

@@ -18,10 +18,12 @@ from pyspark.sql.types import ArrayType, StringType
 
 from routebook_spark import schemas
 from routebook_spark.bronze.checks import is_known, line_problem
+from routebook_spark.schemas import WITNESS
 
 _READING = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
 _LISTS = ArrayType(ArrayType(StringType()))
-_OF_A_MANIFEST = ("node", "first_seq", "last_seq", "sealed_at_ms")
+_COMPARED = ("hash", "wall_ms", "mono_ms", "type")
+_OF_A_MANIFEST = ("fleet", "node", "incarnation", "first_seq", "last_seq", "sealed_at_ms")
 
 
 def lines_of(texts: DataFrame, segments: DataFrame, *, now_ms: int) -> DataFrame:
@@ -44,28 +46,35 @@ def lines_of(texts: DataFrame, segments: DataFrame, *, now_ms: int) -> DataFrame
 def compared(lines: DataFrame, known: DataFrame) -> DataFrame:
     """``lines`` beside ``known`` events, and beside each other.
 
-    The same record (node, number and hash) is there ``again``. Another one of the same number is a
-    problem: two nodes have one id. What is known is believed, then what was sealed first.
+    The same record (witness, number and hash) is there ``again``. Another one of the same number is
+    a problem: two nodes have one id. What is known is believed, then what was sealed first. Where
+    one of two has no hash they are compared by their times and types.
     """
     known = known.select(
-        "node",
+        *WITNESS,
         "seq",
-        F.col("hash").alias("known_hash"),
+        F.struct(*_COMPARED).alias("known_as"),
         F.col("segment").alias("known_in"),
     )
     good = lines.where(F.col("problem").isNull()).withColumns(
-        {"node": F.col("line.node"), "seq": F.col("line.seq"), "hash": F.col("line.hash")}
-    )
-    in_order = Window.partitionBy("node", "seq").orderBy("manifest.sealed_at_ms", "uri")
-    fresh = F.col("known_hash").isNull() & (F.row_number().over(in_order) == 1)
-    judged = good.join(known, ["node", "seq"], "left").withColumns(
         {
-            "fresh": fresh,
-            "believed": F.coalesce("known_hash", F.first("hash").over(in_order)),
-            "believed_in": F.coalesce("known_in", F.first("segment").over(in_order)),
+            **{name: F.col(f"manifest.{name}") for name in WITNESS},
+            "seq": F.col("line.seq"),
+            "itself": F.struct(*(F.col(f"line.{name}").alias(name) for name in _COMPARED)),
         }
     )
-    same = F.col("hash").eqNullSafe(F.col("believed"))
+    in_order = Window.partitionBy(*WITNESS, "seq").orderBy("manifest.sealed_at_ms", "uri")
+    is_known = F.col("known_as").isNotNull()
+    judged = good.join(known, [*WITNESS, "seq"], "left").withColumns(
+        {
+            "fresh": ~is_known & (F.row_number().over(in_order) == 1),
+            "believed": F.coalesce("known_as", F.first("itself").over(in_order)),
+            "believed_in": F.when(is_known, F.col("known_in")).otherwise(
+                F.first("segment").over(in_order)
+            ),
+        }
+    )
+    same = _is_same(F.col("itself"), F.col("believed"))
     twice = F.concat(
         F.lit("node id used twice: "), "believed_in", F.lit(" has another record of this number")
     )
@@ -75,12 +84,23 @@ def compared(lines: DataFrame, known: DataFrame) -> DataFrame:
     return judged.withColumns(verdicts).select(*columns).union(bad.select(*columns))
 
 
+def _is_same(one: Column, other: Column) -> Column:
+    by_content = (
+        one["wall_ms"].eqNullSafe(other["wall_ms"])
+        & one["mono_ms"].eqNullSafe(other["mono_ms"])
+        & one["type"].eqNullSafe(other["type"])
+    )
+    return F.coalesce(one["hash"] == other["hash"], by_content)
+
+
 def events_of(lines: DataFrame) -> DataFrame:
     """The columns of ``events``, in the order of ``lines``."""
     line, data = F.col("line"), F.col("line.data")
     at = F.timestamp_millis(line["wall_ms"])
     made = {
         "day": F.to_date(at),
+        "fleet": F.col("manifest.fleet"),
+        "incarnation": F.col("manifest.incarnation"),
         "at": at,
         "data": _data(line["type"], data),
         "raw": F.when(~is_known(line["type"]), F.col("raw")),
@@ -98,7 +118,9 @@ def events_of(lines: DataFrame) -> DataFrame:
 def quarantine_of(lines: DataFrame, at: datetime) -> DataFrame:
     """The columns of ``quarantine``; ``at`` is when it was found."""
     return lines.where(F.col("problem").isNotNull()).select(
+        "manifest.fleet",
         F.coalesce("line.node", "manifest.node").alias("node"),
+        "manifest.incarnation",
         F.col("line.seq").alias("seq"),
         F.col("problem").alias("reason"),
         "raw",

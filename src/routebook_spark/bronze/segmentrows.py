@@ -7,7 +7,8 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from routebook_spark.bronze.segments import REFUSED, WAITING, Refused
+from routebook_spark.bronze.segments import REFUSED, TAKEN, WAITING, Refused
+from routebook_spark.schemas import FILLED
 from routebook_spark.smallframes import small_frame
 from routebook_spark.tables import QUARANTINE, SEGMENTS, Lake
 
@@ -50,7 +51,7 @@ class SegmentRows:
         if not refused:
             return
         rows = [
-            {"reason": r.reason, "raw": r.raw, "segment": r.stem, "path": r.path, "at": at}
+            FILLED | {"reason": r.reason, "raw": r.raw, "segment": r.stem, "path": r.path, "at": at}
             for r in refused
         ]
         frame = small_frame(self._lake.spark, QUARANTINE.schema, rows)
@@ -64,6 +65,20 @@ class SegmentRows:
             .whenNotMatchedInsertAll()
             .execute()
         )
+
+    def quarantined(self, because: str | None) -> list[str]:
+        """Paths of taken segments with something in quarantine, by a part of the reason."""
+        rows = self._lake.read(QUARANTINE)
+        if because is not None:
+            rows = rows.where(F.col("reason").contains(because))
+        taken = self._table.toDF().where(F.col("status") == TAKEN).select("path")
+        found = taken.join(rows.select("path").distinct(), "path", "left_semi")
+        return sorted(row.path for row in found.collect())
+
+    def reopen(self, paths: Sequence[str]) -> None:
+        """Have them taken once more. They keep their batch: their events are there."""
+        if paths:
+            self._table.update(F.col("path").isin(*paths), {"status": F.lit(WAITING)})
 
     def forget_quarantine(self, paths: Sequence[str]) -> None:
         """Of files that are read anew."""

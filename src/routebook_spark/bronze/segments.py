@@ -23,8 +23,13 @@ from pyspark.sql import functions as F
 from routebook_spark import schemas
 from routebook_spark.bronze.checks import DAY_MS, manifest_problem
 from routebook_spark.bronze.folders import MANIFEST, PACKED
+from routebook_spark.schemas import DEFAULT_FLEET
+from routebook_spark.witnesses import Witness
 
 TAKEN, COPY, WAITING, REFUSED = "taken", "copy", "waiting", "refused"
+
+UNSAID = "unsaid-"
+"""How the incarnations begin that no manifest says; what follows is when the journal began."""
 
 _READING = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
 _EVER = "36500d"  # how old a manifest may be beside newer ones: late is not wrong
@@ -48,6 +53,12 @@ class Segment:
     sha256: str
     sealed_at_ms: int
     packed_bytes: int
+    fleet: str = DEFAULT_FLEET
+    incarnation: str = ""
+
+    @property
+    def witness(self) -> Witness:
+        return Witness(self.fleet, self.node, self.incarnation)
 
     @property
     def stem(self) -> str:
@@ -55,14 +66,14 @@ class Segment:
 
     def overlaps(self, other: "Segment") -> bool:
         return (
-            self.node == other.node
+            self.witness == other.witness
             and self.first_seq <= other.last_seq
             and other.first_seq <= self.last_seq
         )
 
     def same_as(self, other: "Segment") -> bool:
-        mine = (self.node, self.first_seq, self.last_seq, self.sha256)
-        return mine == (other.node, other.first_seq, other.last_seq, other.sha256)
+        mine = (self.witness, self.first_seq, self.last_seq, self.sha256)
+        return mine == (other.witness, other.first_seq, other.last_seq, other.sha256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +136,17 @@ def manifests_of(texts: DataFrame) -> DataFrame:
     ).withColumn("problem", manifest_problem(F.col("manifest"), F.replace(name, F.lit(MANIFEST))))
 
 
-def segment_of(row: Any, path: str) -> Segment | Refused:
-    """What a row of ``manifests_of`` tells of the segment at ``path``."""
+def segment_of(row: Any, path: str, *, fleet: str | None = None) -> Segment | Refused:
+    """What a row of ``manifests_of`` tells of the segment at ``path``.
+
+    ``fleet`` is what whoever takes it says, and wins.
+    """
     if row.problem is not None:
         return Refused(path, row.problem, row.value)
-    said = row.manifest.asDict()
+    said = row.manifest.asDict() | {
+        "fleet": fleet or row.manifest.fleet or DEFAULT_FLEET,
+        "incarnation": row.manifest.incarnation or "",
+    }
     return Segment(path=path, **{name: said[name] for name in _SAID})
 
 
@@ -152,28 +169,29 @@ def plan(
 
     ``again`` are the paths of such that were taken before, and are to be once more.
     """
-    by_node: defaultdict[str, list[Segment]] = defaultdict(list)
+    by_witness: defaultdict[Witness, list[Segment]] = defaultdict(list)
     for each in known:
-        by_node[each.node].append(each)
+        by_witness[each.witness].append(each)
     chosen: list[Segment] = []
     copies: list[tuple[Segment, Segment]] = []
     for each in sorted(found, key=lambda one: (one.sealed_at_ms, one.path)):
-        original = next((one for one in by_node[each.node] if each.same_as(one)), None)
+        original = next((one for one in by_witness[each.witness] if each.same_as(one)), None)
         if original is not None:
             copies.append((each, original))
         else:
             chosen.append(each)
-            by_node[each.node].append(each)
+            by_witness[each.witness].append(each)
     fresh: list[Segment] = []
     overlapping: list[Segment] = []
     overlapped: dict[str, Segment] = {}
     remarks: dict[str, str] = {}
     for each in chosen:
-        others = [one for one in by_node[each.node] if one is not each]
+        others = [one for one in by_witness[each.witness] if one is not each]
         shared = {one.path: one for one in others if each.overlaps(one)}
         (overlapping if shared or each.path in again else fresh).append(each)
         overlapped |= shared
-        if remark := "; ".join([*_broken_chains(each, others), *_odd_clock(each, now_ms)]):
+        odd = [*_broken_chains(each, others), *_another(each), *_odd_clock(each, now_ms)]
+        if remark := "; ".join(odd):
             remarks[each.path] = remark
     return Plan(
         tuple(fresh), tuple(overlapping), tuple(overlapped.values()), tuple(copies), remarks
@@ -181,19 +199,26 @@ def plan(
 
 
 def near(segments: Sequence[Segment]) -> Column:
-    """Which rows of the table overlap or touch one of ``segments``, by their nodes."""
-    spans: dict[str, tuple[int, int]] = {}
+    """Which rows of the table overlap or touch one of ``segments``, by fleet and node."""
+    spans: dict[tuple[str, str], tuple[int, int]] = {}
     for each in segments:
-        first, last = spans.get(each.node, (each.first_seq, each.last_seq))
-        spans[each.node] = (min(first, each.first_seq), max(last, each.last_seq))
+        whose = each.fleet, each.node
+        first, last = spans.get(whose, (each.first_seq, each.last_seq))
+        spans[whose] = (min(first, each.first_seq), max(last, each.last_seq))
     condition = F.lit(False)
-    for node, (first, last) in spans.items():
+    for (fleet, node), (first, last) in spans.items():
         condition |= (
-            (F.col("node") == node)
+            (F.col("fleet") == fleet)
+            & (F.col("node") == node)
             & (F.col("first_seq") <= last + 1)
             & (F.col("last_seq") >= first - 1)
         )
     return condition
+
+
+def were_taken(segments: DataFrame) -> DataFrame:
+    """Rows of the table whose events are there, also while they are to be taken once more."""
+    return segments.where("batch IS NOT NULL")
 
 
 def _broken_chains(segment: Segment, others: Sequence[Segment]) -> Iterator[str]:
@@ -207,6 +232,14 @@ def _broken_chains(segment: Segment, others: Sequence[Segment]) -> Iterator[str]
 
 def _twice(what: str, node: str) -> str:
     return f"{what}: the node id {node} is used twice, or its journal was replaced"
+
+
+def _another(segment: Segment) -> Iterator[str]:
+    if segment.incarnation.startswith(UNSAID):
+        yield (
+            f"is of another journal of node {segment.node} than the one that was known: the node id"
+            " is used twice, or its journal was replaced"
+        )
 
 
 def _odd_clock(segment: Segment, now_ms: int) -> Iterator[str]:

@@ -10,8 +10,8 @@ other cannot both take the next one. The quarantine is filled under the same num
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 
 from pyspark.sql import DataFrame
@@ -22,16 +22,19 @@ from routebook_spark.bronze.folders import Files, literal
 from routebook_spark.bronze.records import compared, counted, events_of, lines_of, quarantine_of
 from routebook_spark.bronze.segments import Segment
 from routebook_spark.errors import TablesInUse
-from routebook_spark.schemas import LONG, STRING, struct
+from routebook_spark.schemas import LONG, STRING, WITNESS, struct
 from routebook_spark.smallframes import small_frame
 from routebook_spark.tables import EVENTS, QUARANTINE, Lake, Table
+from routebook_spark.witnesses import is_of_any
 
 _WRITER = "routebook ingest "
 _SEGMENTS = struct(
     uri=STRING,
     path=STRING,
     segment=STRING,
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     first_seq=LONG,
     last_seq=LONG,
     sealed_at_ms=LONG,
@@ -94,7 +97,7 @@ class Taker:
         """Raises TablesInUse when somebody else has taken one of this number."""
         # Delta Lake sorts by day anyway. Files with the records of a node together are skipped, in
         # whole or in part, by questions about other nodes and hours.
-        events = events_of(self._lines(batch)).sortWithinPartitions("day", "node", "seq")
+        events = events_of(self._lines(batch)).sortWithinPartitions("day", *WITNESS, "seq")
         self._append(EVENTS, events, batch)
         last = self.last_taken()
         if last is None or last[0].run != batch.run or last[0].number != batch.number:
@@ -121,35 +124,57 @@ class Taker:
                 return Batch.from_json(text), int(found[0].rows)
         return None
 
-    def rest(self, batch: Batch, written: int) -> Outcome:
+    def rest(self, batch: Batch, written: int, *, gone: Collection[str] = ()) -> Outcome:
         """Fill the quarantine with what is not among the events that were ``written``, and count.
 
-        As many events as there should be: so nothing is bad, and nothing is read again.
+        As many events as there should be: so nothing is bad, and nothing is read again. Files that
+        are ``gone`` cannot be: of these it is counted what is not there.
         """
         if written == batch.records and batch.known_days is None:
             return Outcome(written)
-        lines = self._lines(batch)
-        by_uri = {self._files.uri_of(segment.path): segment for segment in batch.segments}
+        there = [segment for segment in batch.segments if segment.path not in gone]
         read: Counter[str] = Counter()
         quarantined: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
-        for row in counted(lines).collect():
-            path = by_uri[row.uri].path
-            read[path] += row.lines
-            if row.problem is not None:
-                quarantined[path] += row.lines
-                reasons[row.problem] += row.lines
+        rows = small_frame(self._spark, QUARANTINE.schema, [])
+        if there:
+            lines = self._lines(replace(batch, segments=tuple(there)))
+            by_uri = {self._files.uri_of(segment.path): segment for segment in there}
+            for row in counted(lines).collect():
+                path = by_uri[row.uri].path
+                read[path] += row.lines
+                if row.problem is not None:
+                    quarantined[path] += row.lines
+                    reasons[row.problem] += row.lines
+            rows = quarantine_of(lines, batch.at)
         good = sum(read.values()) - sum(reasons.values())
-        rows = quarantine_of(lines, batch.at)
         for segment in batch.segments:
-            if read[segment.path] != segment.records:
+            if segment.path in gone:
+                present = self._present(segment)
+                good += present
+                bad = segment.records - present
+                reason = f"{bad} records cannot be read any more: the file went away"
+            else:
+                bad = int(read[segment.path] != segment.records)
                 reason = f"{read[segment.path]} records; its manifest says {segment.records}"
+            if bad > 0:
                 rows = rows.union(self._about(segment, reason, batch.at))
-                quarantined[segment.path] += 1
+                quarantined[segment.path] += bad
                 reasons[reason] += 1
         if reasons:
             self._append(QUARANTINE, rows, batch)
-        return Outcome(written, good - written, reasons, quarantined)
+        return Outcome(written, max(good - written, 0), reasons, quarantined)
+
+    def _present(self, segment: Segment) -> int:
+        """How many numbers of ``segment`` there are events of."""
+        return (
+            self._lake.read(EVENTS)
+            .where(F.col("day").between(*days_of([segment])) & segment.witness.is_of())
+            .where(F.col("seq").between(segment.first_seq, segment.last_seq))
+            .select("seq")
+            .distinct()
+            .count()
+        )
 
     def _lines(self, batch: Batch) -> DataFrame:
         named = [
@@ -166,7 +191,7 @@ class Taker:
             return lines
         known = self._lake.read(EVENTS).where(
             F.col("day").between(*batch.known_days)
-            & F.col("node").isin(*{segment.node for segment in batch.segments})
+            & is_of_any({segment.witness for segment in batch.segments})
             & F.col("seq").between(
                 min(segment.first_seq for segment in batch.segments),
                 max(segment.last_seq for segment in batch.segments),
@@ -176,7 +201,7 @@ class Taker:
 
     def _about(self, segment: Segment, reason: str, at: datetime) -> DataFrame:
         """A row of the quarantine about all of a segment."""
-        row = {"node": segment.node, "reason": reason, "segment": segment.stem}
+        row = {**segment.witness._asdict(), "reason": reason, "segment": segment.stem}
         return small_frame(self._spark, QUARANTINE.schema, [row | {"path": segment.path, "at": at}])
 
     def _append(self, table: Table, rows: DataFrame, batch: Batch) -> None:
@@ -184,6 +209,7 @@ class Taker:
         (
             rows.write.format("delta")
             .mode("append")
+            .option("mergeSchema", "true")
             .option("txnAppId", _WRITER)
             .option("txnVersion", batch.number)
             .option("userMetadata", _WRITER + batch.to_json())

@@ -22,7 +22,7 @@ def build(engine: Engine, full: bool, as_json: bool) -> None:
     Only what has news is made anew, from the first day the news are about; --full makes everything
     anew, and gives the same tables.
     """
-    with engine.lake("build") as lake:
+    with engine.existing_lake("build") as lake:
         from routebook_spark.jobs import build as build_tables
 
         with console(stderr=True).status("looking for news") as status:

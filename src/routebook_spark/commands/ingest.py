@@ -42,9 +42,20 @@ def _duration(ctx: click.Context, param: click.Parameter, given: str | None) -> 
     metavar="TIME",
     help="Go on until Ctrl-C, and look this often: 30s, 5m. Default: once.",
 )
+@click.option(
+    "--fleet",
+    metavar="NAME",
+    help="The set of NameServers these nodes belong to. Default: what their journals say.",
+)
 @spark_options
 @json_option
-def ingest(folders: tuple[str, ...], every_s: float | None, engine: Engine, as_json: bool) -> None:
+def ingest(
+    folders: tuple[str, ...],
+    every_s: float | None,
+    fleet: str | None,
+    engine: Engine,
+    as_json: bool,
+) -> None:
     """Take sealed segments of journals into tables, each exactly once.
 
     FOLDER is the journal folder of a node, a folder with such folders in it at any depth, or a
@@ -58,25 +69,31 @@ def ingest(folders: tuple[str, ...], every_s: float | None, engine: Engine, as_j
         if every_s is None:
             wanted = console(stderr=True).is_terminal
             with progress_shown() as told:
-                result = take(lake, folders, told=told if wanted else None)
-            Output(as_json).show(lambda: result, table=_table, data=_data)
+                result = take(lake, folders, fleet=fleet, told=told if wanted else None)
+            Output(as_json).show(lambda: result, table=result_table, data=result_data)
             return
         say(f"looking every {every_s:g} s; Ctrl-C stops it")
-        follow(lake, folders, every_s=every_s, seen=lambda result: _tell(result, as_json))
+        follow(
+            lake,
+            folders,
+            every_s=every_s,
+            fleet=fleet,
+            seen=lambda result: _tell(result, as_json),
+        )
 
 
 def _tell(result: "IngestResult", as_json: bool) -> None:
     if as_json:
-        click.echo(json_text(_data(result)))
+        click.echo(json_text(result_data(result)))
     else:
-        Output().show(lambda: result, table=_table, data=_data)
+        Output().show(lambda: result, table=result_table, data=result_data)
 
 
-def _data(result: "IngestResult") -> Any:
+def result_data(result: "IngestResult") -> Any:
     return asdict(result) | {"seconds": round(result.seconds, 1)}
 
 
-def _table(result: "IngestResult") -> RenderableType:
+def result_table(result: "IngestResult") -> RenderableType:
     rows = [
         ("segments taken", result.segments),
         ("events", result.events),

@@ -9,6 +9,7 @@ COMMANDS = {
     "diff": "Show what changed between two times.",
     "explain": "Tell the story of a topic or a broker in sentences.",
     "ingest": "Take sealed segments of journals into tables, each exactly once.",
+    "retake": "Take segments once more of which records are in quarantine.",
     "report": "Write a page with plots and tables to mail.",
     "route": "Show which brokers held a topic at a time.",
     "watch": "Follow journals and raise alerts.",

@@ -60,6 +60,17 @@ class Engine:
             yield Lake(spark, self.tables)
 
     @contextmanager
+    def existing_lake(self, name: str) -> Iterator["Lake"]:
+        """The same, of tables that are there. Raises JobFailed when nothing was ever ingested."""
+        with self.lake(name) as lake:
+            from routebook_spark.errors import NoTables
+            from routebook_spark.tables import SEGMENTS
+
+            if not lake.exists(SEGMENTS):
+                raise NoTables(self.tables)
+            yield lake
+
+    @contextmanager
     def session(
         self, name: str, *, settings: dict[str, str] | None = None
     ) -> Iterator["SparkSession"]:

@@ -12,7 +12,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from routebook_spark import schemas, tables
+from routebook_spark.bronze.gaptable import gaps_in, gaps_since, write_gaps
+from routebook_spark.schemas import WITNESS
 from routebook_spark.silver import groups, stays, suspects, versions
+from routebook_spark.silver.breaks import node_breaks
 from routebook_spark.silver.coverage import node_coverage
 from routebook_spark.silver.groups import GROUP, broker_groups
 from routebook_spark.silver.marks import node_facts, node_marks, node_turns, record_ends
@@ -24,11 +27,14 @@ from routebook_spark.silver.suspects import suspect_times
 from routebook_spark.silver.versions import route_versions
 from routebook_spark.smallframes import small_frame
 from routebook_spark.tables import Lake, Table
+from routebook_spark.witnesses import Witness, witness_of
 
+NODE_GAPS = Table("node_gaps", schemas.GAPS)
 NODE_MARKS = Table("node_marks", schemas.NODE_MARKS)
+NODE_BREAKS = Table("node_breaks", schemas.NODE_BREAKS)
 BROKER_GROUPS = Table("broker_groups", schemas.BROKER_GROUPS, ("until_day",))
 CLOCK_SAMPLES = Table("clock_samples", schemas.CLOCK_SAMPLES, ("day",))
-INTERNAL = (NODE_MARKS, BROKER_GROUPS, CLOCK_SAMPLES)
+INTERNAL = (NODE_GAPS, NODE_MARKS, NODE_BREAKS, BROKER_GROUPS, CLOCK_SAMPLES)
 """What the next build goes on from."""
 
 HEARTBEATS = ("HeartbeatGaps",)
@@ -48,10 +54,10 @@ def silver_stages(lake: Lake, news: News) -> Iterator[Stage]:
     if not news.since:
         return
     events = lake.read(tables.EVENTS)
+    yield NODE_GAPS, partial(_build_gaps, lake, news)
     ends = _local(record_ends(news.events(events)))
     yield NODE_MARKS, partial(_build_marks, lake, news, ends)
     nodes = _nodes(lake, news, ends)
-    yield tables.NODE_COVERAGE, partial(_build_coverage, lake, news, nodes)
     # What is said of brokers, asked for by three tables. Beside what is said of topics and of
     # heartbeats, which is not in it, it is little.
     told = _told(news.events(events)).persist()
@@ -61,6 +67,8 @@ def silver_stages(lake: Lake, news: News) -> Iterator[Stage]:
         yield from _session_stages(lake, news, nodes, told)
     finally:
         told.unpersist()
+    yield NODE_BREAKS, partial(_build_breaks, lake, news)
+    yield tables.NODE_COVERAGE, partial(_build_coverage, lake, news, nodes)
     yield CLOCK_SAMPLES, partial(_build_samples, lake, news)
     yield tables.CLOCK_SKEW, partial(_build_skew, lake, news)
 
@@ -69,7 +77,7 @@ def silver_stages(lake: Lake, news: News) -> Iterator[Stage]:
 class _Nodes:
     """What the marks of the nodes mean; a few rows.
 
-    ``last`` is the last record of each: node, seq, at.
+    ``last`` is the last record of each witness.
     """
 
     turns: DataFrame
@@ -77,23 +85,40 @@ class _Nodes:
     last: DataFrame
 
 
+def _build_gaps(lake: Lake, news: News) -> None:
+    """They are a function of what was taken, whatever the table of bronze has come to."""
+    earlier = () if news.whole else gaps_in(lake, NODE_GAPS)
+    gaps, _ = gaps_since(lake, lake.read(tables.SEGMENTS), news.after_batch, earlier)
+    write_gaps(lake, NODE_GAPS, gaps)
+
+
 def _build_marks(lake: Lake, news: News, ends: DataFrame) -> None:
-    touched = F.col("node").isin(*news.since)
-    around = news.days(lake.read(tables.EVENTS)).where(touched)
+    around = news.days(lake.read(tables.EVENTS)).where(news.touched())
     known = news.earlier(lake.read(NODE_MARKS))
     marks = node_marks(news.records(around), ends=ends, around=around, known=known)
     lake.replace(NODE_MARKS, marks, where=news.where_records())
 
 
 def _nodes(lake: Lake, news: News, ends: DataFrame) -> _Nodes:
-    touched = F.col("node").isin(*news.since)
-    marks, gaps = lake.read(NODE_MARKS).where(touched), lake.read(tables.GAPS).where(touched)
+    touched = news.touched()
+    marks, gaps = lake.read(NODE_MARKS).where(touched), lake.read(NODE_GAPS).where(touched)
     turns = _local(node_turns(marks, gaps))
-    return _Nodes(turns, _local(node_facts(turns)), ends.select("node", "last.*"))
+    return _Nodes(turns, _local(node_facts(turns)), ends.select(*WITNESS, "last.*"))
+
+
+def _build_breaks(lake: Lake, news: News) -> None:
+    breaks = node_breaks(
+        news.days(lake.read(tables.EVENTS)).where(news.touched()),
+        F.col("seq") >= news.first_seq(),
+        known=news.earlier(lake.read(NODE_BREAKS)),
+        sessions=news.changed(lake.read(tables.BROKER_SESSIONS)),
+    )
+    lake.replace(NODE_BREAKS, breaks, where=news.where_records())
 
 
 def _build_coverage(lake: Lake, news: News, nodes: _Nodes) -> None:
-    coverage = news.changed(node_coverage(nodes.turns, nodes.last))
+    breaks = lake.read(NODE_BREAKS).where(news.touched())
+    coverage = news.changed(node_coverage(nodes.turns, breaks, nodes.last))
     lake.replace(tables.NODE_COVERAGE, coverage, where=news.where_intervals())
 
 
@@ -157,7 +182,7 @@ def _session_stages(lake: Lake, news: News, nodes: _Nodes, told: DataFrame) -> I
         counted = broker_sessions(
             members,
             _of_types(recount.events(events), HEARTBEATS),
-            lake.read(tables.SUSPECT_TIMES).where(F.col("node").isin(*news.since)),
+            lake.read(tables.SUSPECT_TIMES).where(news.touched()),
             nodes.last,
             earlier=earlier,
         )
@@ -170,12 +195,13 @@ def _session_stages(lake: Lake, news: News, nodes: _Nodes, told: DataFrame) -> I
         members.unpersist()
 
 
-def _counted_already(sessions: DataFrame, news: News) -> list[str]:
-    """Nodes of which sessions have counted records that are new."""
+def _counted_already(sessions: DataFrame, news: News) -> list[Witness]:
+    """Witnesses of which sessions have counted records that are new."""
     if news.whole:
         return []
-    seen = sessions.select("node", F.col("seen_seq").alias("seq"))
-    return [row.node for row in news.records(seen).select("node").distinct().collect()]
+    seen = sessions.select(*WITNESS, F.col("seen_seq").alias("seq"))
+    counted = news.records(seen).select(*WITNESS).distinct()
+    return [witness_of(row) for row in counted.collect()]
 
 
 def _build_suspects(
@@ -200,7 +226,7 @@ def _build_samples(lake: Lake, news: News) -> None:
 
 
 def _build_skew(lake: Lake, news: News) -> None:
-    days = _local(news.days(lake.read(tables.EVENTS)).select("day", "node").distinct())
+    days = _local(news.days(lake.read(tables.EVENTS)).select("day", *WITNESS).distinct())
     skew = clock_skew(days, lake.read(CLOCK_SAMPLES))
     lake.replace(tables.CLOCK_SKEW, skew, where=news.where_days())
 
@@ -239,7 +265,7 @@ def silver_of(events: DataFrame, gaps: DataFrame) -> Silver:
     ends = _local(record_ends(events))
     marks = node_marks(events, ends=ends, around=events, known=none(schemas.NODE_MARKS))
     turns = _local(node_turns(marks, gaps))
-    facts, last = _local(node_facts(turns)), ends.select("node", "last.*")
+    facts, last = _local(node_facts(turns)), ends.select(*WITNESS, "last.*")
     told, heartbeats = _told(events), _of_types(events, HEARTBEATS)
     no_groups = none(schemas.BROKER_GROUPS)
     lives = broker_groups(
@@ -250,10 +276,16 @@ def silver_of(events: DataFrame, gaps: DataFrame) -> Silver:
     no_suspects = none(schemas.SUSPECT_TIMES)
     doubts = suspect_times(told, heartbeats, members, facts, earlier=no_suspects).localCheckpoint()
     no_versions = none(schemas.ROUTE_VERSIONS)
+    sessions = broker_sessions(
+        members, heartbeats, doubts, last, earlier=no_sessions
+    ).localCheckpoint()
+    breaks = node_breaks(
+        events, F.lit(True), known=none(schemas.NODE_BREAKS), sessions=sessions
+    ).localCheckpoint()
     return Silver(
-        coverage=node_coverage(turns, last),
-        sessions=broker_sessions(members, heartbeats, doubts, last, earlier=no_sessions),
+        coverage=node_coverage(turns, breaks, last),
+        sessions=sessions,
         suspects=doubts,
         versions=route_versions(events, lives, earlier=no_versions),
-        skew=clock_skew(events.select("day", "node").distinct(), clock_samples(events)),
+        skew=clock_skew(events.select("day", *WITNESS).distinct(), clock_samples(events)),
     )

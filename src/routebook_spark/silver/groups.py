@@ -8,10 +8,11 @@ group holds, it holds within one life.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.intervals import until_day
 from routebook_spark.silver.marks import doubted_since
 
-GROUP = ("node", "cluster", "broker")
+GROUP = (*WITNESS, "cluster", "broker")
 TYPES = (
     "BrokerRegistered",
     "BrokerLeft",
@@ -36,7 +37,7 @@ def broker_groups(events: DataFrame, facts: DataFrame, *, earlier: DataFrame) ->
         "has_members",
     )
     rows = _mentions(events).unionByName(begun, allowMissingColumns=True)
-    return _lives(_numbered(rows.join(F.broadcast(facts), "node")))
+    return _lives(_numbered(rows.join(F.broadcast(facts), list(WITNESS))))
 
 
 def _mentions(events: DataFrame) -> DataFrame:

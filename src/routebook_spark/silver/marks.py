@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from routebook_spark import schemas
+from routebook_spark.schemas import WITNESS
 
 TYPES = (
     "NodeStarted",
@@ -26,6 +27,9 @@ TYPES = (
     "GuardReleased",
 )
 FIRST, MISSING = "FirstRecord", "Missing"
+BREAK_RANK, RECORD_RANK = 2, 3
+"""At one number records are missing first, then the node is met, then what was before is seen to
+have been no time of a witness, then the record is read."""
 
 TURNS = schemas.struct(
     **{field.name: field.dataType for field in schemas.NODE_MARKS},
@@ -41,12 +45,12 @@ TURNS = schemas.struct(
 
 
 def record_ends(events: DataFrame) -> DataFrame:
-    """``first`` and ``last`` record of each node: node, and the seq and at of both."""
+    """``first`` and ``last`` record of each witness, with the seq and at of both."""
     ends = [
         F.struct(F.min("seq").alias("seq"), F.min_by("at", "seq").alias("at")).alias("first"),
         F.struct(F.max("seq").alias("seq"), F.max_by("at", "seq").alias("at")).alias("last"),
     ]
-    return events.groupBy("node").agg(*ends)
+    return events.groupBy(*WITNESS).agg(*ends)
 
 
 def node_marks(
@@ -66,28 +70,37 @@ def node_marks(
         .alias("before_seq")
     )
     marks = told.select(
-        "node",
+        *WITNESS,
         "seq",
         "at",
         "type",
         "data.brokers",
         "data.groups",
         F.timestamp_millis("data.since_ms").alias("loss_at"),
+        F.timestamp_millis("data.alive_ms").alias("alive_at"),
         before_seq,
     )
-    wanted = marks.where("before_seq IS NOT NULL").select("node", F.col("before_seq").alias("seq"))
+    wanted = marks.where("before_seq IS NOT NULL").select(
+        *WITNESS, F.col("before_seq").alias("seq")
+    )
     before = (
-        around.select("node", "seq", "at")
-        .join(F.broadcast(wanted), ["node", "seq"])
-        .select("node", F.col("seq").alias("before_seq"), F.col("at").alias("before_at"))
+        around.select(*WITNESS, "seq", "at")
+        .join(F.broadcast(wanted), [*WITNESS, "seq"])
+        .select(*WITNESS, F.col("seq").alias("before_seq"), F.col("at").alias("before_at"))
+    )
+    # It was killed at some moment after its last record, and after its last sign of life.
+    alive = (F.col("alive_at") <= F.col("at")) & (
+        F.col("before_at").isNull() | (F.col("alive_at") > F.col("before_at"))
     )
     first = (
-        ends.select("node", "first.*")
-        .join(known.select("node").distinct(), "node", "left_anti")
+        ends.select(*WITNESS, "first.*")
+        .join(known.select(*WITNESS).distinct(), list(WITNESS), "left_anti")
         .withColumn("type", F.lit(FIRST))
+        .withColumn("loss_at", F.col("at"))
     )
     return (
-        marks.join(F.broadcast(before), ["node", "before_seq"], "left")
+        marks.join(F.broadcast(before), [*WITNESS, "before_seq"], "left")
+        .withColumn("before_at", F.when(alive, F.col("alive_at")).otherwise(F.col("before_at")))
         .unionByName(first, allowMissingColumns=True)
         .select(*schemas.NODE_MARKS.names)
     )
@@ -99,21 +112,22 @@ def node_turns(marks: DataFrame, gaps: DataFrame) -> DataFrame:
     Marks of single groups are only counted.
     """
     missing = gaps.where("kind = 'missing'").select(
-        "node",
+        *WITNESS,
         F.col("before_seq").alias("seq"),
         F.col("to_at").alias("at"),
         F.lit(MISSING).alias("type"),
         F.col("from_at").alias("loss_at"),
     )
-    # At one number records are missing first, then the node is met, then the record is read.
-    rank = F.when(F.col("type") == MISSING, 0).when(F.col("type") == FIRST, 1).otherwise(2)
-    rows = marks.unionByName(missing, allowMissingColumns=True).withColumn("rank", rank)
+    rank = F.when(F.col("type") == MISSING, 0).when(F.col("type") == FIRST, 1)
+    rows = marks.unionByName(missing, allowMissingColumns=True).withColumn(
+        "rank", rank.otherwise(RECORD_RANK)
+    )
     told = _with_belief(_with_descent(rows))
     return told.where("type != 'GroupRestated'").select(*TURNS.names)
 
 
 def _by_node() -> WindowSpec:
-    return Window.partitionBy("node").orderBy("seq", "rank")
+    return Window.partitionBy(*WITNESS).orderBy("seq", "rank")
 
 
 def _with_descent(rows: DataFrame) -> DataFrame:
@@ -133,10 +147,12 @@ def _with_descent(rows: DataFrame) -> DataFrame:
 
 def _with_belief(rows: DataFrame) -> DataFrame:
     type_ = F.col("type")
-    loses = type_.isin("RecordsLost", MISSING)
+    # What was before the first record we have, nobody knows, unless it is the first of all.
+    met_late = (type_ == FIRST) & (F.col("seq") > 1)
+    loses = type_.isin("RecordsLost", MISSING) | met_late
     begins_cold = (type_ == "NodeStarted") & (F.col("brokers") == 0)
     by_node = _by_node()
-    by_epoch = Window.partitionBy("node", "epoch").orderBy("seq", "rank")
+    by_epoch = Window.partitionBy(*WITNESS, "epoch").orderBy("seq", "rank")
     epochs = (
         rows.withColumn("epoch", _count(loses | begins_cold).over(by_node))
         .withColumn("lost", F.first(loses).over(by_epoch))
@@ -194,7 +210,7 @@ def node_facts(turns: DataFrame) -> DataFrame:
         ),
     )
     return (
-        turns.groupBy("node")
+        turns.groupBy(*WITNESS)
         .agg(
             _list(F.when(started, start)).alias("starts"),
             _list(F.when(cold | F.col("settles"), drop)).alias("drops"),
@@ -202,7 +218,7 @@ def node_facts(turns: DataFrame) -> DataFrame:
             _list(F.when(slips & ~F.col("sure"), F.struct("seq", "unsure_at"))).alias("slips"),
             _list(F.when(F.col("recovers"), F.col("seq"))).alias("recoveries"),
         )
-        .select("node", "starts", "drops", "releases", doubts.alias("doubts"))
+        .select(*WITNESS, "starts", "drops", "releases", doubts.alias("doubts"))
     )
 
 

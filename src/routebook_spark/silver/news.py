@@ -14,6 +14,10 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from routebook_spark.bronze.segments import were_taken
+from routebook_spark.schemas import WITNESS
+from routebook_spark.witnesses import Witness, is_of_any, witness_of
+
 
 @dataclass(frozen=True, slots=True)
 class News:
@@ -21,16 +25,18 @@ class News:
 
     ``from_day`` is not after the day of any record from there on, nor after that of the last one
     before; None stands for all days. ``whole``: nothing is known yet, or is to be believed; all
-    records of all nodes are new, and no table is asked which they are.
+    records of all nodes are new, and no table is asked which they are. ``after_batch`` is
+    the last one before the news.
     """
 
-    since: Mapping[str, int]
+    since: Mapping[Witness, int]
     from_day: date | None = None
     whole: bool = False
+    after_batch: int = 0
 
-    def all_of(self, nodes: Iterable[str]) -> "News":
-        """The same, with everything of ``nodes`` as new."""
-        since = {**self.since, **dict.fromkeys(nodes, 0)}
+    def all_of(self, witnesses: Iterable[Witness]) -> "News":
+        """The same, with everything of ``witnesses`` as new."""
+        since = {**self.since, **dict.fromkeys(witnesses, 0)}
         return self if since == self.since else News(since)
 
     def events(self, events: DataFrame) -> DataFrame:
@@ -72,9 +78,12 @@ class News:
         )
 
     def first_seq(self) -> Column:
-        """The first new record of the ``node`` of a row."""
-        pairs = [F.lit(part) for item in self.since.items() for part in item]
-        return F.try_element_at(F.create_map(*pairs), F.col("node"))
+        """The first new record of the witness of a row."""
+        return F.coalesce(*(F.when(each.is_of(), F.lit(seq)) for each, seq in self.since.items()))
+
+    def touched(self) -> Column:
+        """Whether a row is of a witness that has news."""
+        return is_of_any(self.since)
 
     def where_records(self) -> str | None:
         """What is replaced of a table with a row for a record; None: all of it."""
@@ -92,23 +101,21 @@ class News:
         return None if self.from_day is None else f"day >= '{self.from_day}'"
 
     def _any(self, condition: Callable[[int], Column]) -> Column:
-        each = [
-            (F.col("node") == node) & condition(first_seq) for node, first_seq in self.since.items()
-        ]
+        each = [each.is_of() & condition(first_seq) for each, first_seq in self.since.items()]
         return reduce(Column.__or__, each, F.lit(False))
 
     def _sql(self, condition: str) -> str:
         return " OR ".join(
-            f"(node = {_literal(node)} AND {condition.format(first_seq)})"
-            for node, first_seq in sorted(self.since.items())
+            f"({each.sql()} AND {condition.format(first_seq)})"
+            for each, first_seq in sorted(self.since.items())
         )
 
 
 def news_since(segments: DataFrame, batch: int) -> News | None:
     """What was taken after ``batch``; None when nothing was."""
-    taken = segments.where("status = 'taken'")
+    taken = were_taken(segments)
     first = (
-        taken.where(F.col("batch") > batch).groupBy("node").agg(F.min("first_seq").alias("since"))
+        taken.where(F.col("batch") > batch).groupBy(*WITNESS).agg(F.min("first_seq").alias("since"))
     )
     # Of the segments from there on, and of the one just before, which ends with the last record
     # that was known.
@@ -117,25 +124,25 @@ def news_since(segments: DataFrame, batch: int) -> News | None:
         F.to_date(F.timestamp_millis(name)) for name in ("min_wall_ms", "last_wall_ms")
     )
     found = (
-        taken.join(F.broadcast(first), "node")
-        .groupBy("node", "since")
+        taken.join(F.broadcast(first), list(WITNESS))
+        .groupBy(*WITNESS, "since")
         .agg(
             F.min(F.when(at_or_after, first_day)).alias("first_day"),
             F.max_by(last_day, F.when(~at_or_after, F.col("last_seq"))).alias("day_before"),
         )
-        .select("node", "since", F.least("first_day", "day_before").alias("day"))
+        .select(*WITNESS, "since", F.least("first_day", "day_before").alias("day"))
         .collect()
     )
     if not found:
         return None
-    return News({row.node: row.since for row in found}, min(row.day for row in found))
+    return News(
+        {witness_of(row): row.since for row in found},
+        min(row.day for row in found),
+        after_batch=batch,
+    )
 
 
 def all_news(segments: DataFrame) -> News:
     """Everything that was ever taken."""
-    nodes = segments.where("status = 'taken'").select("node").distinct().collect()
-    return News({row.node: 0 for row in nodes}, whole=True)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    witnesses = were_taken(segments).select(*WITNESS).distinct().collect()
+    return News({witness_of(row): 0 for row in witnesses}, whole=True)

@@ -9,11 +9,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from routebook_spark import schemas
+from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.stays import MEMBER
 from routebook_spark.silver.suspects import UNCONFIRMED
 
 STEP_MS = 100
-_SESSION = ("node", "broker_id", "from_seq")  # one record begins one stay of an id
+_SESSION = (*WITNESS, "broker_id", "from_seq")  # one record begins one stay of an id
 
 
 def broker_sessions(
@@ -34,7 +35,7 @@ def broker_sessions(
     return (
         stays.join(counted, list(_SESSION), "left")
         .join(doubted, list(_SESSION), "left")
-        .join(F.broadcast(last.select("node", F.col("seq").alias("last_seq"))), "node")
+        .join(F.broadcast(last.select(*WITNESS, F.col("seq").alias("last_seq"))), list(WITNESS))
         .withColumns(
             {
                 "heartbeats": heard.cast("long"),
@@ -102,7 +103,7 @@ def _doubted(stays: DataFrame, suspects: DataFrame, last: DataFrame) -> DataFram
     return (
         doubts.join(F.broadcast(stays.select(*MEMBER, "from_seq", "to_seq")), list(MEMBER))
         .where("from_seq <= seq AND (to_seq IS NULL OR seq < to_seq)")
-        .join(F.broadcast(last.select("node", F.col("at").alias("last_at"))), "node")
+        .join(F.broadcast(last.select(*WITNESS, F.col("at").alias("last_at"))), list(WITNESS))
         .groupBy(*_SESSION)
         .agg(
             F.count("*").alias("restarts"),

@@ -12,41 +12,49 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routebook_spark import schemas
+from routebook_spark.schemas import WITNESS
 
 FEW = 3
 SPREAD = 3 * 1.4826  # of the median deviation: three standard deviations, if it were normal
 LEAST_UNCERTAINTY_MS = 10
 UNCERTAINTY_OF_FEW_MS = 1000
-_PAIR = ("day", "node", "against")
+_PAIR = ("day", *WITNESS, "against")
 
 
 def clock_samples(events: DataFrame) -> DataFrame:
     """Registrations that two nodes took on one day, and how much later ``node`` did."""
     taken = events.where("type = 'RegistrationCompleted' AND data.data_version IS NOT NULL")
-    at_nodes = F.collect_list(F.struct("node", "seq", "wall_ms")).alias("there")
+    at_nodes = F.collect_list(F.struct("node", "incarnation", "seq", "wall_ms")).alias("there")
     registrations = taken.groupBy(
-        "day", "cluster", "broker", "addr", F.col("data.data_version").alias("data_version")
+        "day",
+        "fleet",
+        "cluster",
+        "broker",
+        "addr",
+        F.col("data.data_version").alias("data_version"),
     ).agg(at_nodes)
     pairs = (
         registrations.where(F.size("there") > 1)
-        .select("day", "there", F.explode("there").alias("here"))
-        .select("day", "here", F.explode("there").alias("there"))
+        .select("day", "fleet", "there", F.explode("there").alias("here"))
+        .select("day", "fleet", "here", F.explode("there").alias("there"))
         .where("here.node < there.node")
     )
     apart_ms = F.abs(F.col("there.wall_ms") - F.col("here.wall_ms"))
-    nearest_there = Window.partitionBy("here.node", "here.seq", "there.node").orderBy(
-        apart_ms, "there.wall_ms", "there.seq"
-    )
-    nearest_here = Window.partitionBy("there.node", "there.seq", "here.node").orderBy(
-        apart_ms, "here.wall_ms", "here.seq"
-    )
+    nearest_there = Window.partitionBy(
+        "fleet", "here.node", "here.incarnation", "here.seq", "there.node"
+    ).orderBy(apart_ms, "there.wall_ms", "there.seq")
+    nearest_here = Window.partitionBy(
+        "fleet", "there.node", "there.incarnation", "there.seq", "here.node"
+    ).orderBy(apart_ms, "here.wall_ms", "here.seq")
     return (
         pairs.withColumn("nearest_there", F.row_number().over(nearest_there))
         .withColumn("nearest_here", F.row_number().over(nearest_here))
         .where("nearest_there = 1 AND nearest_here = 1")
         .select(
             "day",
+            "fleet",
             "there.node",
+            "there.incarnation",
             F.col("here.node").alias("against"),
             (F.col("there.wall_ms") - F.col("here.wall_ms")).alias("offset_ms"),
         )
@@ -59,7 +67,7 @@ def clock_skew(days: DataFrame, samples: DataFrame) -> DataFrame:
     It is compared with the first node, by name, that did so too. ``samples`` go back to the
     beginning.
     """
-    against = F.min("node").over(Window.partitionBy("day"))
+    against = F.min("node").over(Window.partitionBy("day", "fleet"))
     pairs = days.withColumn("against", against)
     counted = pairs.join(
         samples.groupBy(*_PAIR).agg(F.count("*").alias("today")), list(_PAIR), "left"
@@ -67,7 +75,7 @@ def clock_skew(days: DataFrame, samples: DataFrame) -> DataFrame:
     asked = counted.withColumn("few", F.coalesce(F.col("today") < FEW, F.lit(True)))
     earlier = samples.withColumnRenamed("day", "of_day")
     used = (
-        asked.join(earlier, ["node", "against"], "left")
+        asked.join(earlier, [*WITNESS, "against"], "left")
         .where(
             (F.col("of_day") == F.col("day")) | (F.col("few") & (F.col("of_day") < F.col("day")))
         )

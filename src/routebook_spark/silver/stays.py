@@ -8,6 +8,7 @@ anybody: a stay is a run of the same answer.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.groups import GROUP
 from routebook_spark.silver.intervals import until_day
 from routebook_spark.silver.marks import doubted_since
@@ -180,7 +181,7 @@ def _stays(runs: DataFrame, facts: DataFrame) -> DataFrame:
     return (
         runs.withColumn("end", F.lead("first").over(by_seq))
         .where("addr IS NOT NULL")
-        .join(F.broadcast(facts), "node")
+        .join(F.broadcast(facts), list(WITNESS))
         .withColumn("cause", F.when(end.isNotNull(), _end_cause(end)))
         .select(
             *MEMBER,

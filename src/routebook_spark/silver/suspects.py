@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routebook_spark import schemas
+from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.groups import GROUP
 from routebook_spark.silver.intervals import holds, until_day
 from routebook_spark.silver.stays import MEMBER
@@ -71,7 +72,7 @@ def _recovered(stays: DataFrame, facts: DataFrame) -> DataFrame:
         return after & before_end & ~start["cold"]
 
     return (
-        stays.join(F.broadcast(facts.select("node", "starts")), "node")
+        stays.join(F.broadcast(facts.select(*WITNESS, "starts")), list(WITNESS))
         .withColumn("start", F.explode(F.filter("starts", survived)))
         .select(
             *MEMBER,
@@ -105,9 +106,9 @@ def _restated(events: DataFrame) -> DataFrame:
 def _held(events: DataFrame) -> DataFrame:
     return (
         events.where("type = 'GuardEngaged'")
-        .select("node", "seq", "at", F.explode("data.suspects").alias("suspect"))
+        .select(*WITNESS, "seq", "at", F.explode("data.suspects").alias("suspect"))
         .select(
-            "node",
+            *WITNESS,
             "suspect.cluster",
             "suspect.broker",
             "suspect.broker_id",
@@ -162,7 +163,7 @@ def _spans(said: DataFrame, stays: DataFrame, facts: DataFrame) -> DataFrame:
         .where(holds(F.col("seq")))
         .withColumn("repeats", (F.col("says") == _GOES_ON) & doubted_already)
         .where("NOT repeats")
-        .join(F.broadcast(facts.select("node", "starts", "releases")), "node")
+        .join(F.broadcast(facts.select(*WITNESS, "starts", "releases")), list(WITNESS))
         .withColumn("end", end)
         .where(F.col("says") != _ENDS)
         .select(
