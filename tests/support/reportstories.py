@@ -91,6 +91,7 @@ def expired() -> Story:
 def restarted() -> Story:
     """A broker goes and comes while ns-3 has just restarted, and does not list it yet."""
     story = Story().knows("ns-1", "ns-2").knows("ns-3", until=90_000).knows("ns-3", since=95_000)
+    story.silver.coverage[-1]["begins"] = "started_cold"
     times = ((1000, 100_000), (110_000, None))
     story = stays(story, "witnessed", *times, cause="connection_closed", nodes=("ns-1", "ns-2"))
     lists = ((1000, 90_000), (112_000, None))

@@ -12,7 +12,7 @@ from routebook_spark.report.facts import Convergence, FleetReport, Period, Repor
 from routebook_spark.report.figures import about, counted, named, told
 from routebook_spark.report.html import Html, element, joined
 from routebook_spark.report.parts import Section
-from routebook_spark.report.rows import DEFAULT_FLEET
+from routebook_spark.schemas import DEFAULT_FLEET
 
 # Nothing may be loaded or run, whatever got into the page.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"

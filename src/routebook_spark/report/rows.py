@@ -8,10 +8,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from routebook_spark.report.facts import Period
+from routebook_spark.schemas import DEFAULT_FLEET
 from routebook_spark.tables import Lake, Table
 
 TOP = 12
-DEFAULT_FLEET = "default"
 
 
 @dataclass(frozen=True, slots=True)
