@@ -2,18 +2,21 @@
 
 import polars as pl
 from benchmarks.engines.clocks import on_common_clock, on_common_clock_frame
-from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan, kept
+from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan, kept, of_one_fleet
 
 from routebook_spark.gold.availability import (
     BLIND_BEGINNINGS,
-    BROKER,
     FAREWELL_MS,
     GOODBYES,
     GRACE_MS,
     RETIRED_AFTER_MS,
     STATES,
 )
+from routebook_spark.gold.availability import (
+    BROKER as FLEET_BROKER,
+)
 
+BROKER = of_one_fleet(FLEET_BROKER)
 _BUDGET = 0.001  # of the time, for a target of 99.9 %
 _B = ", ".join(BROKER)
 _SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
@@ -131,7 +134,11 @@ SQL = f"""
                (recovers AND since_ms >= hour * {HOUR_MS})::int AS repairs
         FROM (SELECT *, unnest(range(since_ms // {HOUR_MS}, (until_ms - 1) // {HOUR_MS} + 1))
                             AS hour
-              FROM spells WHERE since_ms < until_ms)),
+              FROM spells WHERE since_ms < until_ms)
+        WHERE hour IN (
+            SELECT unnest(range(since_ms // {HOUR_MS},
+                                greatest(since_ms, until_ms - 1) // {HOUR_MS} + 1))
+            FROM covers)),
     totals AS (
         SELECT {_B}, grain, from_at, {_SPENT}, sum(failures) AS failures, sum(repairs) AS repairs
         FROM (
@@ -154,7 +161,8 @@ def frame(table: Scan) -> pl.LazyFrame:
         pl.col("begins").is_in(BLIND_BEGINNINGS).cast(pl.Int64).alias("blind")
     )
     marks = _marks(kept(stays), kept(doubts), kept(covers))
-    return _rows(_spells(_changes(_moments(marks)), covers.select(pl.col("until_ms").max())))
+    spells = _spells(_changes(_moments(marks)), covers.select(pl.col("until_ms").max()))
+    return _rows(spells, _awake_hours(covers))
 
 
 def _intervals_frame(table: Scan, name: str, since: str, until: str) -> pl.LazyFrame:
@@ -288,12 +296,20 @@ def _spells(changes: pl.LazyFrame, horizon: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _rows(spells: pl.LazyFrame) -> pl.LazyFrame:
+def _awake_hours(covers: pl.LazyFrame) -> pl.LazyFrame:
+    """Hours in which a node was awake."""
+    since, last = pl.col("since_ms"), pl.max_horizontal("since_ms", pl.col("until_ms") - 1)
+    hours = pl.int_ranges(since // HOUR_MS, last // HOUR_MS + 1)
+    return covers.select(hours.alias("hour")).explode("hour").unique()
+
+
+def _rows(spells: pl.LazyFrame, awake_hours: pl.LazyFrame) -> pl.LazyFrame:
     since, until, hour = pl.col("since_ms"), pl.col("until_ms"), pl.col("hour") * HOUR_MS
     pieces = (
         spells.filter(since < until)
         .with_columns(pl.int_ranges(since // HOUR_MS, (until - 1) // HOUR_MS + 1).alias("hour"))
         .explode("hour")
+        .join(awake_hours, on="hour", how="semi")
         .select(
             *BROKER,
             "state",

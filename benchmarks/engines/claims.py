@@ -2,12 +2,16 @@
 
 import polars as pl
 from benchmarks.engines.clocks import on_common_clock, on_common_clock_frame
-from benchmarks.engines.columns import Scan, kept
+from benchmarks.engines.columns import Scan, kept, of_one_fleet
 
-from routebook_spark.gold.divergence import ARRIVAL_MS, BROKER, TOPIC
+from routebook_spark.gold.divergence import ARRIVAL_MS
+from routebook_spark.gold.divergence import BROKER as FLEET_BROKER
+from routebook_spark.gold.divergence import TOPIC as FLEET_TOPIC
 from routebook_spark.gold.groups import REPLACED_WITHIN_MS
 from routebook_spark.gold.pairs import ABSENT, UNSEEN_ENDS
 
+BROKER = of_one_fleet(FLEET_BROKER)
+TOPIC = of_one_fleet(FLEET_TOPIC)
 GONE = "gone"  # a claim about a topic: it went with its broker
 
 _GROUP = ("node", *BROKER)

@@ -2,9 +2,12 @@
 
 Engines count instants and days in ms since 1970, so that none of their calendars matters. Here
 they become what the schema says, the last thing before rows are written.
+
+The generated journals are of one fleet, whose nodes keep their disks: engines name it in their
+answers, and need not tell fleets and incarnations apart.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import polars as pl
 from pyspark.sql.types import (
@@ -18,6 +21,8 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from routebook_spark.schemas import DEFAULT_FLEET
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -42,10 +47,17 @@ _FRAME_TYPES: dict[type[DataType], pl.DataType] = {
 }
 
 
+def of_one_fleet(names: Iterable[str]) -> tuple[str, ...]:
+    """Columns that gold tells things apart by, where there is but one fleet."""
+    return tuple(name for name in names if name not in ("fleet", "incarnation"))
+
+
 def sql_columns(schema: StructType) -> Iterator[str]:
     for field in schema:
         name, kind = field.name, type(field.dataType)
-        if kind is TimestampType:
+        if name == "fleet":
+            yield f"'{DEFAULT_FLEET}' AS fleet"
+        elif kind is TimestampType:
             yield f"epoch_ms({name}::bigint) AS {name}"
         elif kind is DateType:
             yield f"epoch_ms({name}::bigint)::date AS {name}"
@@ -56,7 +68,9 @@ def sql_columns(schema: StructType) -> Iterator[str]:
 def frame_columns(schema: StructType) -> Iterator[pl.Expr]:
     for field in schema:
         column, kind = pl.col(field.name), type(field.dataType)
-        if kind is TimestampType:
+        if field.name == "fleet":
+            yield pl.lit(DEFAULT_FLEET).alias("fleet")
+        elif kind is TimestampType:
             yield pl.from_epoch(column, "ms").cast(pl.Datetime("us", "UTC"))
         elif kind is DateType:
             yield pl.from_epoch(column, "ms").dt.date()

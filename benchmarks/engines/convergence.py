@@ -2,13 +2,17 @@
 
 import polars as pl
 from benchmarks.engines.clocks import on_common_clock, on_common_clock_frame
-from benchmarks.engines.columns import DAY_MS, Scan, kept
+from benchmarks.engines.columns import DAY_MS, Scan, kept, of_one_fleet
 from benchmarks.engines.showings import SHOWINGS, TIMED_SESSIONS, moves_frame, showings_frame
 from benchmarks.engines.uncertainty import with_uncertainty, with_uncertainty_frame
 
-from routebook_spark.gold.convergence import CHANGE, LATE_MS
-from routebook_spark.gold.showings import JOINED, LEFT, SUBJECT, TOPICS, WINDOW_MS
+from routebook_spark.gold.convergence import CHANGE as FLEET_CHANGE
+from routebook_spark.gold.convergence import LATE_MS
+from routebook_spark.gold.showings import JOINED, LEFT, TOPICS, WINDOW_MS
+from routebook_spark.gold.showings import SUBJECT as FLEET_SUBJECT
 
+CHANGE = of_one_fleet(FLEET_CHANGE)
+SUBJECT = of_one_fleet(FLEET_SUBJECT)
 _S, _C = ", ".join(SUBJECT), ", ".join(CHANGE)
 _ABOUT = ("topic", "what", "taken_back", "first_ms", "first_node")
 

@@ -9,12 +9,16 @@ from itertools import combinations
 import polars as pl
 from benchmarks.engines.claims import CLAIMS, GONE, group_claims_frame, topic_claims_frame
 from benchmarks.engines.clocks import on_common_clock, on_common_clock_frame
-from benchmarks.engines.columns import DAY_MS, Scan, kept
+from benchmarks.engines.columns import DAY_MS, Scan, kept, of_one_fleet
 from benchmarks.engines.uncertainty import with_uncertainty, with_uncertainty_frame
 
-from routebook_spark.gold.divergence import ARRIVAL_MS, BROKER, TOPIC
+from routebook_spark.gold.divergence import ARRIVAL_MS
+from routebook_spark.gold.divergence import BROKER as FLEET_BROKER
+from routebook_spark.gold.divergence import TOPIC as FLEET_TOPIC
 from routebook_spark.gold.pairs import ABSENT, LAST_MS, PAIR
 
+BROKER = of_one_fleet(FLEET_BROKER)
+TOPIC = of_one_fleet(FLEET_TOPIC)
 _SPAN = ("span_to_ms", "span_ending", "settled_ms")
 _B, _T, _P, _S = (", ".join(names) for names in (BROKER, TOPIC, PAIR, _SPAN))
 

@@ -2,21 +2,30 @@
 
 import polars as pl
 from benchmarks.engines.clocks import on_common_clock, on_common_clock_frame
-from benchmarks.engines.columns import DAY_MS, Scan
+from benchmarks.engines.columns import DAY_MS, Scan, of_one_fleet
 
 from routebook_spark.gold.exposure import (
-    ENDED,
-    GROUP,
+    ENDED as FLEET_ENDED,
+)
+from routebook_spark.gold.exposure import (
+    GROUP as FLEET_GROUP,
+)
+from routebook_spark.gold.exposure import (
     HELD_UNTIL_MS,
     LOOK_BACK_MS,
     NOTICED,
     PLANNED,
     POLL_S,
-    PROCESS,
     RECORDED,
     UNKNOWN_TIMEOUT_MS,
 )
+from routebook_spark.gold.exposure import (
+    PROCESS as FLEET_PROCESS,
+)
 
+ENDED = of_one_fleet(FLEET_ENDED)
+GROUP = of_one_fleet(FLEET_GROUP)
+PROCESS = of_one_fleet(FLEET_PROCESS)
 _CAUSES = (*NOTICED, "expired", *RECORDED)
 _SIGNS = ("BrokerRegistered", "BrokerUpdated", "BrokerConfirmed", "RegistrationCompleted")
 _G, _P, _E = (", ".join(names) for names in (GROUP, PROCESS, ENDED))

@@ -2,10 +2,13 @@
 
 import polars as pl
 from benchmarks.engines.clocks import on_common_clock, on_common_clock_frame
-from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan, kept
+from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan, kept, of_one_fleet
 
+from routebook_spark.gold.availability import BLIND_BEGINNINGS, GRACE_MS
 from routebook_spark.gold.flaps import (
-    BROKER,
+    BROKER as FLEET_BROKER,
+)
+from routebook_spark.gold.flaps import (
     CALM_ENDS,
     CEILING,
     FEWEST_BROKERS,
@@ -17,6 +20,7 @@ from routebook_spark.gold.flaps import (
     UNSEEN_ENDS,
 )
 
+BROKER = of_one_fleet(FLEET_BROKER)
 _B = ", ".join(BROKER)
 _KEY = (*BROKER, "node")
 _K = ", ".join(_KEY)
@@ -31,7 +35,10 @@ _OF_DAY = f"(PARTITION BY {_K}, day_ms ORDER BY at_ms, seq"
 _SO_FAR = f"{_OF_DAY} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
 
 SQL = f"""
-    WITH covers AS ({on_common_clock("node_coverage", "from_at", "to_at")}),
+    WITH covers AS (
+        SELECT *, from_ms + CASE WHEN begins IN {BLIND_BEGINNINGS!r} THEN {GRACE_MS} ELSE 0 END
+                      AS sees_ms
+        FROM ({on_common_clock("node_coverage", "from_at", "to_at")})),
     horizons AS (SELECT node, max(to_ms) AS horizon_ms FROM covers GROUP BY node),
     stays AS (
         SELECT *, gone_by NOT IN {UNSEEN_ENDS!r} AND began_ms - gone_ms <= {RETURN_WITHIN_MS}
@@ -105,16 +112,24 @@ SQL = f"""
             SELECT {_K}, hour_ms FROM hours WHERE transitions > 0
             UNION ALL
             SELECT {_K}, hour_ms
-            FROM (SELECT node, from_ms, to_ms, unnest(range(from_ms // {HOUR_MS},
+            FROM (SELECT node, sees_ms, to_ms, unnest(range(sees_ms // {HOUR_MS},
                              to_ms // {HOUR_MS} + 1)) * {HOUR_MS} AS hour_ms
-                  FROM covers WHERE from_ms <= to_ms) JOIN seen USING (hour_ms)
-            WHERE from_ms <= last_ms AND to_ms >= first_ms)
+                  FROM covers WHERE sees_ms <= to_ms) JOIN seen USING (hour_ms)
+            WHERE sees_ms <= first_ms AND to_ms >= last_ms)
         GROUP BY {_B}, hour_ms),
     listed AS (
-        SELECT {_K}, unnest(range(began_ms // {HOUR_MS}, greatest(began_ms,
-                   coalesce(ended_ms, horizon_ms)) // {HOUR_MS} + 1)) * {HOUR_MS} AS hour_ms,
+        SELECT {_K}, unnest(range(since_ms // {HOUR_MS}, greatest(since_ms, until_ms)
+                   // {HOUR_MS} + 1)) * {HOUR_MS} AS hour_ms,
                0 AS moved
-        FROM stays),
+        FROM (
+            SELECT {_K}, CASE WHEN stays.from_seq >= covers.from_seq THEN began_ms
+                              ELSE from_ms END AS since_ms,
+                   CASE WHEN stays.to_seq < covers.to_seq
+                             OR stays.to_seq IS NOT NULL AND covers.to_seq IS NULL
+                        THEN ended_ms ELSE to_ms END AS until_ms
+            FROM stays JOIN covers USING (node)
+            WHERE (covers.to_seq IS NULL OR stays.from_seq < covers.to_seq)
+                AND (stays.to_seq IS NULL OR stays.to_seq > covers.from_seq))),
     troubled AS (
         SELECT node, hour_ms, true AS troubled FROM (
             SELECT {_K}, hour_ms, max(moved) AS moved FROM (
@@ -134,7 +149,12 @@ SQL = f"""
 
 
 def frame(table: Scan) -> pl.LazyFrame:
-    covers = kept(on_common_clock_frame(table("node_coverage"), table, "from_at", "to_at"))
+    blind_ms = pl.col("begins").is_in(BLIND_BEGINNINGS).cast(pl.Int64) * GRACE_MS
+    covers = kept(
+        on_common_clock_frame(table("node_coverage"), table, "from_at", "to_at").with_columns(
+            (pl.col("from_ms") + blind_ms).alias("sees_ms")
+        )
+    )
     horizons = covers.group_by("node").agg(pl.col("to_ms").max().alias("horizon_ms"))
     sessions = table("broker_sessions").drop("gap_counts")
     stays = kept(
@@ -144,7 +164,7 @@ def frame(table: Scan) -> pl.LazyFrame:
     )
     moves = kept(_moves(stays))
     hours = kept(_hours(_penalties(moves)))
-    return _blamed(hours, _troubled(stays, moves), covers)
+    return _blamed(hours, _troubled(stays, moves, covers), covers)
 
 
 def _moves(stays: pl.LazyFrame) -> pl.LazyFrame:
@@ -230,12 +250,39 @@ def _hours(penalties: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _troubled(stays: pl.LazyFrame, moves: pl.LazyFrame) -> pl.LazyFrame:
+def _known_parts(stays: pl.LazyFrame, covers: pl.LazyFrame) -> pl.LazyFrame:
+    """Parts of stays in one stretch of coverage each, by the numbers of records."""
+    known = covers.select(
+        "node",
+        pl.col("from_seq").alias("first_seq"),
+        pl.col("to_seq").alias("last_seq"),
+        pl.col("from_ms").alias("known_from_ms"),
+        pl.col("to_ms").alias("known_to_ms"),
+    )
+    first, last = pl.col("first_seq"), pl.col("last_seq")
+    from_seq, to_seq = pl.col("from_seq"), pl.col("to_seq")
+    meets = (from_seq < last).fill_null(True) & (to_seq > first).fill_null(True)
+    ends_here = to_seq.is_not_null() & (to_seq < last).fill_null(True)
+    return (
+        stays.join(known, on="node")
+        .filter(meets)
+        .with_columns(
+            pl.when(from_seq >= first)
+            .then("began_ms")
+            .otherwise("known_from_ms")
+            .alias("began_ms"),
+            pl.when(ends_here).then("ended_ms").otherwise("known_to_ms").alias("ended_ms"),
+        )
+    )
+
+
+def _troubled(stays: pl.LazyFrame, moves: pl.LazyFrame, covers: pl.LazyFrame) -> pl.LazyFrame:
     """Hours of a node in which most of its brokers came or went."""
     since = pl.col("began_ms")
-    until = pl.max_horizontal(since, pl.coalesce("ended_ms", "horizon_ms"))
+    until = pl.max_horizontal(since, "ended_ms")
     listed = (
-        stays.select(*_KEY, pl.int_ranges(since // HOUR_MS, until // HOUR_MS + 1).alias("hour_ms"))
+        _known_parts(stays, covers)
+        .select(*_KEY, pl.int_ranges(since // HOUR_MS, until // HOUR_MS + 1).alias("hour_ms"))
         .explode("hour_ms")
         .with_columns(pl.lit(0).alias("moved"))
     )
@@ -260,19 +307,19 @@ def _blamed(hours: pl.LazyFrame, troubled: pl.LazyFrame, covers: pl.LazyFrame) -
         pl.col("last_ms").max(),
         pl.col("node").filter(some).n_unique().cast(pl.Int64).alias("seen_by"),
     )
-    since, until = pl.col("from_ms"), pl.col("to_ms")
+    since, until = pl.col("sees_ms"), pl.col("to_ms")
     watching = (
         covers.filter(since <= until)
         .select(
             "node",
-            "from_ms",
+            "sees_ms",
             "to_ms",
             pl.int_ranges(since // HOUR_MS, until // HOUR_MS + 1).alias("hour_ms"),
         )
         .explode("hour_ms")
         .with_columns(pl.col("hour_ms") * HOUR_MS)
         .join(seen, on="hour_ms")
-        .filter((since <= pl.col("last_ms")) & (until >= pl.col("first_ms")))
+        .filter((since <= pl.col("first_ms")) & (until >= pl.col("last_ms")))
         .select(*key, "node")
     )
     watched = (

@@ -3,10 +3,18 @@
 from datetime import timedelta
 
 import polars as pl
-from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan, kept
+from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan, kept, of_one_fleet
 
-from routebook_spark.gold.heartbeats import NEAR_MISS, PROCESS, STEP_MS, UNKNOWN_TIMEOUT_MS
+from routebook_spark.gold.heartbeats import (
+    NEAR_MISS,
+    STEP_MS,
+    UNKNOWN_TIMEOUT_MS,
+)
+from routebook_spark.gold.heartbeats import (
+    PROCESS as FLEET_PROCESS,
+)
 
+PROCESS = of_one_fleet(FLEET_PROCESS)
 _P = ", ".join(PROCESS)
 _NEAR, _WHOLE = NEAR_MISS
 _HOLDS_FOR_MS = DAY_MS  # a timeout, after the session it was said in
@@ -45,6 +53,13 @@ SQL = f"""
                    CASE WHEN bool_and(ended_at IS NOT NULL)
                         THEN max(epoch_ms(ended_at)) + {_HOLDS_FOR_MS} END AS holds_until_ms
             FROM runs GROUP BY {_P}, run)),
+    pauses AS (
+        SELECT * FROM (
+            SELECT node, to_seq AS deaf_seq, epoch_ms(coalesce(
+                       lead(from_at) OVER (PARTITION BY node ORDER BY from_seq), to_at))
+                       AS deaf_to_ms
+            FROM node_coverage)
+        WHERE deaf_seq IS NOT NULL),
     gaps AS (
         SELECT {", ".join(f"events.{name}" for name in PROCESS)}, seq,
                wall_ms // {HOUR_MS} AS hour,
@@ -54,7 +69,10 @@ SQL = f"""
             {" AND ".join(f"events.{name} = timeouts.{name}" for name in PROCESS)}
             AND seq >= from_seq AND (before_seq IS NULL OR seq < before_seq)
             AND (holds_until_ms IS NULL OR wall_ms <= holds_until_ms)
-        WHERE type = 'HeartbeatGaps'),
+        WHERE type = 'HeartbeatGaps' AND NOT EXISTS (
+            SELECT 1 FROM pauses WHERE pauses.node = events.node AND seq >= deaf_seq
+                AND deaf_to_ms > wall_ms - coalesce(data.window_ms, 0)
+                                 - coalesce(data.gaps_ms[1], 0))),
     steps AS (
         SELECT {_P}, hour, gap_ms // {STEP_MS} AS step, count(*) AS gaps, max(gap_ms) AS gap_ms,
                count(*) FILTER (gap_ms > timeout_ms) AS over_timeout,
@@ -79,9 +97,35 @@ SQL = f"""
 
 def frame(table: Scan) -> pl.LazyFrame:
     """A day after the other: Polars would hold the steps of all of them in memory."""
-    events, timeouts = table("events"), kept(_timeouts(table))
+    events, timeouts = _listened(table), kept(_timeouts(table))
     days = events.select("day").unique().collect(engine="streaming")["day"].sort()
     return pl.concat(kept(_hours(events.filter(pl.col("day") == day), timeouts)) for day in days)
+
+
+def _listened(table: Scan) -> pl.LazyFrame:
+    """Events without the windows of gaps that reach into a time the node knows nothing of."""
+    again_at = pl.col("from_at").shift(-1).over("node")
+    deaf_to = pl.coalesce(again_at, "to_at").dt.epoch("ms")
+    pauses = kept(
+        table("node_coverage")
+        .sort("node", "from_seq")
+        .select("node", deaf_to.alias("deaf_to_ms"), pl.col("to_seq").alias("deaf_seq"))
+        .filter(pl.col("deaf_seq").is_not_null())
+    )
+    data = pl.col("data").struct
+    first_ms = data.field("gaps_ms").list.first().fill_null(0)
+    begun_ms = pl.col("wall_ms") - data.field("window_ms").fill_null(0) - first_ms
+    events = table("events")
+    windows = events.filter(pl.col("type") == "HeartbeatGaps").select(
+        "node", "seq", begun_ms.alias("begun_ms")
+    )
+    cut_off = (
+        windows.join(pauses, on="node")
+        .filter((pl.col("seq") >= pl.col("deaf_seq")) & (pl.col("deaf_to_ms") > pl.col("begun_ms")))
+        .select("node", "seq")
+        .unique()
+    )
+    return events.join(kept(cut_off), on=["node", "seq"], how="anti")
 
 
 def _hours(events: pl.LazyFrame, timeouts: pl.LazyFrame) -> pl.LazyFrame:

@@ -5,19 +5,25 @@ What topics are known by is a number of each engine's own making, and is never w
 
 import polars as pl
 from benchmarks.engines.clocks import on_common_clock, on_common_clock_frame
-from benchmarks.engines.columns import Scan
+from benchmarks.engines.columns import Scan, of_one_fleet
 
 from routebook_spark.gold.pairs import UNSEEN_ENDS
 from routebook_spark.gold.showings import (
-    BROKER,
+    BROKER as FLEET_BROKER,
+)
+from routebook_spark.gold.showings import (
     JOINED,
     LEFT,
-    SUBJECT,
     TOGETHER_MS,
     TOPICS,
     WINDOW_MS,
 )
+from routebook_spark.gold.showings import (
+    SUBJECT as FLEET_SUBJECT,
+)
 
+BROKER = of_one_fleet(FLEET_BROKER)
+SUBJECT = of_one_fleet(FLEET_SUBJECT)
 _B, _S = ", ".join(BROKER), ", ".join(SUBJECT)
 _TYPES = ("BrokerRegistered", "BrokerLeft", "TopicsChanged", "RegistrationCompleted")
 _COLUMNS = (

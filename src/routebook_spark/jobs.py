@@ -100,13 +100,15 @@ def gold_stages(lake: Lake, news: News) -> Iterator[tuple[Table, Callable[[], No
             sessions, suspects, coverage, skew, from_day=day
         ),
         tables.FLAPS: lambda _: flaps(sessions, coverage, skew, from_day=day),
-        tables.HEARTBEAT_HEALTH: lambda _: heartbeat_health(events, sessions, from_day=day),
+        tables.HEARTBEAT_HEALTH: lambda _: heartbeat_health(
+            events, sessions, coverage, from_day=day
+        ),
         tables.DIVERGENCE: lambda earlier: divergence(
             versions, sessions, coverage, skew, from_day=day, earlier=earlier
         ),
         tables.CONVERGENCE: lambda _: convergence(sessions, events, coverage, skew, from_day=day),
         tables.STALE_EXPOSURE: lambda _: stale_exposure(
-            sessions, suspects, events, versions, skew, from_day=day
+            sessions, suspects, events, versions, coverage, skew, from_day=day
         ),
         tables.TOPIC_BALANCE: lambda _: topic_balance(versions, coverage, from_day=day),
         tables.TOPIC_DEMAND: lambda earlier: topic_demand(

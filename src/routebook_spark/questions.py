@@ -5,8 +5,9 @@
     book.diff("2026-11-15T03:00Z", "2026-11-15T04:00Z", topic="orders").show()
     book.explain_broker("broker-a").show(truncate=False)
 
-A time is a datetime or an ISO 8601 text, in UTC unless it says otherwise, by the clock of each
-node. Columns are explained in docs/pipeline/questions.md.
+Questions are asked of all fleets, and answers name the fleet; ``fleet=`` asks one of them. A time
+is a datetime or an ISO 8601 text, in UTC unless it says otherwise, by the clock of each node.
+Columns are explained in docs/pipeline/questions.md.
 """
 
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ from pyspark.sql import functions as F
 
 from routebook_spark import tables
 from routebook_spark.answers import timeline
-from routebook_spark.answers.asof import earliest_day, moments
+from routebook_spark.answers.asof import ENDED, PROBABLY, earliest_day, moments
 from routebook_spark.answers.differences import by_broker, differences, topics_come_and_gone
 from routebook_spark.answers.routesat import ROUTE, routes_at
 from routebook_spark.errors import PipelineError
+from routebook_spark.schemas import WITNESS
 from routebook_spark.tables import Lake, Table
 
 Time = datetime | str
@@ -56,21 +58,26 @@ class Routebook:
 
     # -- routes
 
-    def route(self, topic: str, at: Time, *, node: str | None = None) -> DataFrame:
+    def route(
+        self, topic: str, at: Time, *, node: str | None = None, fleet: str | None = None
+    ) -> DataFrame:
         """Who served ``topic`` at a time: a row for each node and broker of its route.
 
-        A node without a route is one row without a broker; ``told`` says why.
+        A node without a route is one row without a broker; ``told`` says why. It is ``probably``
+        where nobody saw the node answer, and ``why`` says the reason.
         """
         asked = self.lake.spark.createDataFrame([(topic, _time(at))], "topic STRING, at TIMESTAMP")
-        return self.routes_at(asked, node=node)
+        return self.routes_at(asked, node=node, fleet=fleet)
 
-    def routes_at(self, asked: DataFrame, *, node: str | None = None) -> DataFrame:
+    def routes_at(
+        self, asked: DataFrame, *, node: str | None = None, fleet: str | None = None
+    ) -> DataFrame:
         """As ``route``, for each row of ``asked``, which has ``topic`` and ``at``."""
         pairs = asked.select("topic", "at").distinct()
-        points = pairs.join(self._moments(pairs, node), "at")
+        points = pairs.join(self._moments(pairs, node, fleet), "at")
         since = earliest_day(pairs)
         served = routes_at(
-            points.where("told IS NULL"),
+            points.where(F.col("told").isNull() | (F.col("told") == PROBABLY)),
             versions=self._lasting(tables.ROUTE_VERSIONS, since),
             sessions=self._lasting(tables.BROKER_SESSIONS, since),
             suspects=self._lasting(tables.SUSPECT_TIMES, since),
@@ -80,33 +87,46 @@ class Routebook:
             .when(F.col("broker").isNotNull(), "route")
             .otherwise(F.when(F.col("partial"), "unknown").otherwise("none"))
         )
-        keys = ["topic", "at", "node"]
+        keys = ["topic", "at", *WITNESS]
+        state = ("known", "told", "why", "unclear_since", "partial", "seq", "as_of")
         return (
             points.join(served, keys, "left")
             .withColumn("told", told)
             .withColumn("known", F.col("told").isin("route", "none"))
-            .select(*keys, "known", "told", "partial", "seq", "as_of", *ROUTE)
+            .select(*keys, *state, *ROUTE)
         )
 
     # -- differences
 
     def diff(
-        self, from_: Time, to: Time, *, node: str | None = None, topic: str | None = None
+        self,
+        from_: Time,
+        to: Time,
+        *,
+        node: str | None = None,
+        topic: str | None = None,
+        fleet: str | None = None,
     ) -> DataFrame:
         """What was different at ``to`` from what it was at ``from_``, not all that happened.
 
         A row for each topic of a broker and each of its members; a node that did not know at one
         of the moments is one row, not ``known``.
         """
-        return self.differences(from_, to, node=node, topic=topic).rows
+        return self.differences(from_, to, node=node, topic=topic, fleet=fleet).rows
 
     def differences(
-        self, from_: Time, to: Time, *, node: str | None = None, topic: str | None = None
+        self,
+        from_: Time,
+        to: Time,
+        *,
+        node: str | None = None,
+        topic: str | None = None,
+        fleet: str | None = None,
     ) -> "Differences":
         """As ``diff``, with sums for a broker and for all."""
         begin, end = _time(from_), _time(to)
         ats = self.lake.spark.createDataFrame([(begin,), (end,)], "at TIMESTAMP")
-        found = _period(self._moments(ats, node), begin, end)
+        found = _period(self._moments(ats, node, fleet), begin, end)
         # A row for each node, joined with again and again: looked up once.
         period = self.lake.spark.createDataFrame(found.collect(), found.schema)
         since = min(begin, end).date()
@@ -120,7 +140,12 @@ class Routebook:
     # -- stories
 
     def explain_topic(
-        self, topic: str, *, begin: Time | None = None, end: Time | None = None
+        self,
+        topic: str,
+        *,
+        begin: Time | None = None,
+        end: Time | None = None,
+        fleet: str | None = None,
     ) -> DataFrame:
         """What happened to ``topic``, a sentence a row, in order of time."""
         lines = timeline.of_topic(
@@ -129,10 +154,15 @@ class Routebook:
             events=self.lake.read(tables.EVENTS),
             coverage=self.lake.read(tables.NODE_COVERAGE),
         )
-        return self._story(lines, begin, end)
+        return self._story(lines, begin, end, fleet)
 
     def explain_broker(
-        self, name: str, *, begin: Time | None = None, end: Time | None = None
+        self,
+        name: str,
+        *,
+        begin: Time | None = None,
+        end: Time | None = None,
+        fleet: str | None = None,
     ) -> DataFrame:
         """What happened to the brokers called ``name``, a sentence a row, in order of time."""
         lines = timeline.of_broker(
@@ -141,9 +171,13 @@ class Routebook:
             events=self.lake.read(tables.EVENTS),
             coverage=self.lake.read(tables.NODE_COVERAGE),
         )
-        return self._story(lines, begin, end)
+        return self._story(lines, begin, end, fleet)
 
-    def _story(self, lines: DataFrame, begin: Time | None, end: Time | None) -> DataFrame:
+    def _story(
+        self, lines: DataFrame, begin: Time | None, end: Time | None, fleet: str | None
+    ) -> DataFrame:
+        if fleet is not None:
+            lines = lines.where(F.col("fleet") == fleet)
         told = timeline.ordered(lines, self.lake.read(tables.CLOCK_SKEW))
         if begin is not None:
             told = told.where(F.col("at") >= _time(begin))
@@ -153,10 +187,12 @@ class Routebook:
 
     # -- tables
 
-    def _moments(self, ats: DataFrame, node: str | None) -> DataFrame:
+    def _moments(self, ats: DataFrame, node: str | None, fleet: str | None) -> DataFrame:
         segments = self.lake.read(tables.SEGMENTS)
         if node is not None:
             segments = segments.where(F.col("node") == node)
+        if fleet is not None:
+            segments = segments.where(F.col("fleet") == fleet)
         return moments(
             ats,
             segments=segments,
@@ -196,16 +232,31 @@ class Differences:
 
 
 def _period(stood: DataFrame, begin: datetime, end: datetime) -> DataFrame:
-    """``node, before_seq, after_seq, told``: why a node did not know at one of them, or null."""
+    """``before_seq, after_seq, told`` of nodes: why one did not know at one of them, or null.
+
+    Numbers of different incarnations do not compare: what was before a disk was replaced is not
+    known to the node that came after.
+    """
 
     def at(moment: datetime, name: str) -> Column:
         return F.max(F.when(F.col("at") == F.lit(moment), F.col(name)))
 
-    why = F.concat_ws(" at ", "told", F.date_format("at", "yyyy-MM-dd'T'HH:mm:ss'Z'"))
-    return stood.groupBy("node").agg(
+    reason = F.coalesce(F.when(F.col("told") != F.col("why"), F.col("why")), F.lit(""))
+    named = F.when(reason == "", F.col("told")).otherwise(
+        F.format_string("%s (%s)", "told", reason)
+    )
+    why = F.concat_ws(" at ", named, F.date_format("at", "yyyy-MM-dd'T'HH:mm:ss'Z'"))
+    # Beyond its last record nothing is known to have changed.
+    unclear = F.col("told").isNotNull() & ~F.coalesce(F.col("why") == ENDED, F.lit(False))
+    several = F.count_distinct("incarnation") > 1
+    return stood.groupBy("fleet", "node").agg(
+        F.max_by("incarnation", "at").alias("incarnation"),
         at(begin, "seq").alias("before_seq"),
         at(end, "seq").alias("after_seq"),
-        F.min(F.when(F.col("told").isNotNull(), why)).alias("told"),
+        F.coalesce(
+            F.min(F.when(unclear, why)),
+            F.when(several, "its disk was replaced meanwhile, and nothing of before was kept"),
+        ).alias("told"),
     )
 
 

@@ -266,6 +266,7 @@ CLOCK_SKEW = struct(
 
 BROKER_AVAILABILITY = struct(
     day=DATE,
+    fleet=STRING,
     grain=STRING,  # hour, day
     from_at=TIMESTAMP,
     cluster=STRING,
@@ -286,6 +287,7 @@ BROKER_AVAILABILITY = struct(
 )
 FLAPS = struct(
     day=DATE,
+    fleet=STRING,
     window_at=TIMESTAMP,
     cluster=STRING,
     broker=STRING,
@@ -300,6 +302,7 @@ FLAPS = struct(
 )
 DIVERGENCE = struct(
     day=DATE,
+    fleet=STRING,
     cluster=STRING,
     broker=STRING,
     topic=STRING,  # null: about the broker itself
@@ -316,6 +319,7 @@ DIVERGENCE = struct(
 )
 CONVERGENCE = struct(
     day=DATE,
+    fleet=STRING,
     kind=STRING,  # broker_joined, broker_left, topic_changed
     cluster=STRING,
     broker=STRING,
@@ -334,6 +338,7 @@ CONVERGENCE = struct(
 )
 STALE_EXPOSURE = struct(
     day=DATE,
+    fleet=STRING,
     node=STRING,
     cluster=STRING,
     broker=STRING,
@@ -353,6 +358,7 @@ STALE_EXPOSURE = struct(
 # without a row is as the one before it.
 TOPIC_BALANCE = struct(
     day=DATE,
+    fleet=STRING,
     hour_at=TIMESTAMP,
     cluster=STRING,
     topic=STRING,
@@ -371,6 +377,7 @@ TOPIC_BALANCE = struct(
 # for a topic that exists.
 TOPIC_DEMAND = struct(
     day=DATE,
+    fleet=STRING,
     hour_at=TIMESTAMP,
     topic=STRING,
     known=LONG,
@@ -386,6 +393,7 @@ TOPIC_DEMAND = struct(
 )
 CAPACITY_FORECAST = struct(
     day=DATE,
+    fleet=STRING,
     cluster=STRING,
     broker=STRING,
     topics=LONG,
@@ -399,6 +407,7 @@ CAPACITY_FORECAST = struct(
 )
 HEARTBEAT_HEALTH = struct(
     day=DATE,
+    fleet=STRING,
     hour_at=TIMESTAMP,
     node=STRING,
     cluster=STRING,

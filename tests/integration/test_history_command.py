@@ -400,7 +400,7 @@ def test_a_broker_is_explained_sentence_by_sentence(folder: Path) -> None:
         " 120 topics.",
         "03:20:00Z broker-a (10.0.0.1:10911, id 0, cluster c) was silent for 1 min 35 s, and leaves"
         " after 2 min.",
-        "03:40:11Z broker-a left: its connection was closed by the peer; topics lost: 120.",
+        "03:40:11Z broker-a left: its connection was closed by the peer; it had 120 topics.",
         "03:40:41Z broker-a came back after 30 s: 10.0.0.1:10911, id 0, cluster c, registered from"
         " 10.0.0.1:40112 with 120 topics.",
         "03:50:00Z node stopped in order, with 2 brokers and 120 topics.",

@@ -22,7 +22,7 @@ def test_running_nodes_tell_what_happened(tmp_path: Path) -> None:
         code, told, _ = ask("explain", "broker-a", "-n", nodes.addresses)
         assert code == 0
         assert told.count("broker-a (") >= 1
-        assert told.count("left: its connection was closed by the peer; topics lost: 1.") == 2
+        assert told.count("left: its connection was closed by the peer; it had 1 topic.") == 2
         code, told, _ = ask("topic", "orders", "--json", "-n", nodes[0].address)
         assert code == 0
         assert json.loads(told)["topic"] == "orders"

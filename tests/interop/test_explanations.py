@@ -82,13 +82,13 @@ def test_the_life_of_real_brokers_is_told_as_it_was(launcher: Launcher, admin: A
         f"{NAME} ({first.address}, id 0, cluster {CLUSTER}) registered from PEER with 15 topics.",
         f"{TOPIC} appeared on {NAME} with 4 read and 4 write queues, permission RW-,"
         " by a registration from PEER.",
-        f"{NAME} left: its connection was closed by the peer; topics lost: 16.",
+        f"{NAME} left: its connection was closed by the peer; it had 16 topics.",
         f"{NAME} came back after T: {first.address}, id 0, cluster {CLUSTER},"
         " registered from PEER with 15 topics.",
         f"{NAME} ({slave.address}, id 1, cluster {CLUSTER}) registered from PEER as a slave.",
         f"{NAME} id 0 ({first.address}) left: its connection was closed by the peer;"
         f" still there: id 1 ({slave.address}).",
-        f"{NAME} id 1 ({slave.address}) left: it unregistered; topics lost: 15.",
+        f"{NAME} id 1 ({slave.address}) left: it unregistered; it had 15 topics.",
         f"{NAME} came back after T: {slave.address}, id 0, cluster {CLUSTER},"
         " registered from PEER with 15 topics.",
     ]

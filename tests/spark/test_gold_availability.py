@@ -155,8 +155,29 @@ STORIES = {
         covers=ALWAYS,
         hours=14 * 24 + 2,
     ),
-    "one whose nodes tell nothing for a week is retired": Story(
-        (("n1", 0, None, None),), {"up": EVER, "unknown": WEEK}, hours=14 * 24
+    "there are no hours in which nobody was awake": Story(
+        (("n1", 0, None, None),), {"up": EVER}, hours=14 * 24
+    ),
+    "a clock that leaps over days makes none of them": Story(
+        (("n1", 0, None, None),),
+        {"up": 1000 + 1000, "unknown": 2600 + 1600},  # of hours with somebody awake
+        covers=(("n1", 0, 1000, "first_record"), ("n1", 868_600, 869_600, "clock_set")),
+        hours=14 * 24,
+    ),
+    "a node that slept does not know": Story(
+        (("n1", 0, None, None),),
+        {"up": EVER - 135, "unknown": 135},
+        covers=(("n1", 0, 1000, "started_warm"), ("n1", 1135, EVER, "woke")),
+    ),
+    "nodes of another fleet neither list it nor miss it": Story(
+        (("n1", 0, 3600, "node_restarted"),),
+        {"up": 3600},
+        covers=(("n1", 0, 3600, "started_warm"), ("other/n1", 0, EVER, "started_warm")),
+    ),
+    "a node with another disk does not know what it knew before": Story(
+        (("n1", 0, 1000, "node_restarted"), ("n1#2", 1100, None, None)),
+        {"up": 1000 + EVER - 1100, "unknown": 100},
+        covers=(("n1", 0, 1000, "started_warm"), ("n1#2", 1060, EVER, "first_record")),
     ),
     "clocks that differ do not make a gap longer": Story(
         (
@@ -186,13 +207,13 @@ def rows_of(stories: Mapping[str, Story]) -> SilverRows:
     for number, (name, story) in enumerate(stories.items()):
         base = number * SLOT_MS
         broker = {"cluster": "c1", "broker": name, "broker_id": 0, "addr": "a:1"}
-        for seq, (node, since, until, cause) in enumerate(story.stays):
+        for node, since, until, cause in story.stays:
             rows.sessions.append(
                 {
                     **broker,
-                    "node": node,
-                    "from_seq": base + seq,
-                    "to_seq": None if until is None else base + seq,
+                    **whose(node),
+                    "from_seq": base + since * 1000,
+                    "to_seq": None if until is None else base + 1000 * max(until, since + 1),
                     "began_at": at(base + since * 1000),
                     "ended_at": None if until is None else at(base + until * 1000),
                     "began": "registered",
@@ -200,16 +221,28 @@ def rows_of(stories: Mapping[str, Story]) -> SilverRows:
                 }
             )
         for node, since, until in story.doubts:
-            times = {"from_at": at(base + since * 1000), "to_at": at(base + until * 1000)}
-            rows.suspects.append({**broker, "node": node, "kind": "unconfirmed", **times})
+            rows.suspects.append(
+                {**broker, **whose(node), "kind": "unconfirmed", **lasts(base, since, until)}
+            )
         for node, since, until, begins in story.covers:
-            times = {"from_at": at(base + since * 1000), "to_at": at(base + until * 1000)}
-            rows.coverage.append({"node": node, "begins": begins, **times})
+            rows.coverage.append({**whose(node), "begins": begins, **lasts(base, since, until)})
         day = (T0 + timedelta(milliseconds=base)).date()
         for node in ("n1", "n2"):
             ahead_ms = (story.ahead_s or {}).get(node, 0) * 1000
             rows.skew.append({"day": day, "node": node, "against": "n1", "offset_ms": ahead_ms})
     return rows
+
+
+def whose(node: str) -> dict[str, str]:
+    """Of ``other/n1``: a node of another fleet; of ``n1#2``: its second disk."""
+    fleet, _, name = node.rpartition("/")
+    name, _, incarnation = name.partition("#")
+    return {"fleet": fleet or "default", "node": name, "incarnation": incarnation}
+
+
+def lasts(base: int, since: int, until: int) -> dict[str, Any]:
+    times = {"from_at": at(base + since * 1000), "to_at": at(base + until * 1000)}
+    return {"from_seq": base + since * 1000, "to_seq": base + until * 1000, **times}
 
 
 def table(
@@ -229,13 +262,13 @@ Key = tuple[Any, ...]
 
 
 def keyed(rows: list[Row]) -> dict[Key, dict[str, Any]]:
-    """By (cluster, broker, id, grain, ms)."""
+    """By (fleet, cluster, broker, id, grain, ms)."""
     found = {}
     for row in rows:
         values = row.asDict()
         from_ms = round(values.pop("from_at").timestamp() * 1000)
         assert values["day"] == at(from_ms - T0_MS).date()
-        names = ("cluster", "broker", "broker_id", "grain")
+        names = ("fleet", "cluster", "broker", "broker_id", "grain")
         key = (*(values.pop(name) for name in names), from_ms)
         assert key not in found
         found[key] = values
@@ -256,8 +289,8 @@ def test_a_story_of_one_broker(told: dict[Key, dict[str, Any]], name: str) -> No
     until = begin + story.hours * 3_600_000
     hours = [
         row
-        for (_, broker, _, grain, ms), row in told.items()
-        if broker == name and grain == "hour" and ms < until
+        for (fleet, _, broker, _, grain, ms), row in told.items()
+        if (fleet, broker, grain) == ("default", name, "hour") and ms < until
     ]
     spent = {state: sum(row[f"{state}_s"] for row in hours) for state in STATES}
     spent |= {event: sum(row[event] for row in hours) for event in ("failures", "repairs")}
@@ -267,24 +300,42 @@ def test_a_story_of_one_broker(told: dict[Key, dict[str, Any]], name: str) -> No
 def test_the_numbers_of_a_day_follow_from_its_hours(told: dict[Key, dict[str, Any]]) -> None:
     name = "one that expires and returns failed once and was repaired once"
     begin = T0_MS + list(STORIES).index(name) * SLOT_MS
-    day = told["c1", name, 0, "day", begin]
+    day = told["default", "c1", name, 0, "day", begin]
     assert day["mtbf_s"] == EVER - 60
     assert day["mttr_s"] == 60
     assert day["availability"] == pytest.approx((EVER - 60) / EVER)
     assert day["budget_s"] == pytest.approx(7.2)
     assert day["budget_left_s"] == pytest.approx(7.2 - 60)
-    first = told["c1", name, 0, "hour", begin]
+    first = told["default", "c1", name, 0, "hour", begin]
     assert (first["mtbf_s"], first["mttr_s"], first["availability"]) == (None, None, 1)
 
 
-def test_an_hour_of_which_nothing_is_known_has_no_availability(
-    told: dict[Key, dict[str, Any]],
+def test_what_lasts_over_a_clock_set_back_is_there_before_and_after_it(
+    spark: SparkSession,
 ) -> None:
-    name = "one whose nodes tell nothing for a week is retired"
-    begin = T0_MS + list(STORIES).index(name) * SLOT_MS
-    hour = told["c1", name, 0, "hour", begin + 5 * 3_600_000]
-    assert hour["unknown_s"] == 3600
+    rows = SilverRows([], [], [], [])
+    for seqs, times in (((0, 100), (0, 2000)), ((100, 200), (500, 3000))):
+        first, last = (at(time * 1000) for time in times)
+        span = {"from_seq": seqs[0], "to_seq": seqs[1], "from_at": first, "to_at": last}
+        rows.coverage.append({"node": "n1", "begins": "started_warm", **span})
+    for seqs, times, cause in (((50, 120), (1500, 800), "expired"), ((130, None), (900, 0), None)):
+        ended = at(times[1] * 1000) if cause else None
+        span = {"from_seq": seqs[0], "to_seq": seqs[1], "began_at": at(times[0] * 1000)}
+        broker = {"cluster": "c1", "broker": "b", "broker_id": 0, "addr": "a:1", "node": "n1"}
+        rows.sessions.append({**broker, **span, "ended_at": ended, "cause": cause})
+    (hour,) = (row for row in keyed(table(spark, rows).collect()).items() if row[0][4] == "hour")
+    found = {name: hour[1][name] for name in ("up_s", "down_s", "unknown_s", "failures", "repairs")}
+    assert found == {"up_s": 2400, "down_s": 100, "unknown_s": 0, "failures": 1, "repairs": 1}
+
+
+def test_an_hour_of_which_nothing_is_known_has_no_availability(spark: SparkSession) -> None:
+    covers = (("n1", 0, 600, "started_warm"), ("n1", 7200, 7260, "started_cold"))
+    stories = {"b": Story((("n1", 0, 600, "node_restarted"),), {}, covers=covers)}
+    told = keyed(table(spark, rows_of(stories)).collect())
+    hour = told["default", "c1", "b", 0, "hour", T0_MS + 2 * 3_600_000]
+    assert hour["unknown_s"] == 60
     assert (hour["availability"], hour["budget_s"], hour["budget_left_s"]) == (None, 0, 0)
+    assert len(told) == 3  # two hours, and their day
 
 
 HISTORY = silver_history(3, nodes=2, days=12)

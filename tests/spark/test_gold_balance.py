@@ -104,7 +104,13 @@ def test_queues_that_move_away_leave_a_broker_alone_for_a_while(
 ) -> None:
     first, second = stories["moved"]
     assert first == {
-        **{"day": T0.date(), "hour_at": at(0), "cluster": "c", "topic": "orders"},
+        **{
+            "day": T0.date(),
+            "hour_at": at(0),
+            "fleet": "default",
+            "cluster": "c",
+            "topic": "orders",
+        },
         **{"brokers": 3, "writable_brokers": 2, "write_queues": 16, "read_queues": 24},
         **{"min_queues": 4, "max_queues": 12, "skew": 1.5, "top_broker": "broker-a"},
         **{"single_broker": False, "single_broker_s": 0.0},

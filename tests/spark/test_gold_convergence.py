@@ -150,6 +150,26 @@ STORIES = {
     .writes("b", 60_500, changes(TOPIC), completes(8))
     .writes("a", 1_200_000, changes(TOPIC), completes(8))
     .writes("b", 3_000_000, changes(TOPIC), completes(8)),
+    "one node never shows it": Story()
+    .knows("a", "b", "c")
+    .lists("a", since=60_000)
+    .lists("b", since=60_900),
+    "one node sleeps": Story()
+    .knows("a", "b")
+    .knows("c", until=59_000, ends="stalled")
+    .knows("c", since=195_000)
+    .lists("a", since=60_000)
+    .lists("b", since=60_900),
+    "nodes of another fleet": pair()
+    .knows("other/c")
+    .lists("a", since=60_000)
+    .lists("b", since=60_900),
+    "no common clock": pair()
+    .knows("c")
+    .clock("c", ahead_ms=None)
+    .lists("a", since=60_000)
+    .lists("b", since=60_900)
+    .lists("c", since=400_000),
     "a wrong clock": pair()
     .clock("b", ahead_ms=7_200_000, uncertainty_ms=40)
     .clock("a", uncertainty_ms=15)
@@ -196,6 +216,15 @@ def told(rows: list[dict[str, Any]]) -> Told:
 
 JOINS = ("broker_joined", None, f"0 {ADDR}")
 LEAVES = ("broker_left", None, f"0 {ADDR}")
+
+
+def test_a_change_that_a_node_never_shows_is_told_with_how_many_should_have(told: Told) -> None:
+    assert told("one node never shows it") == [(*JOINS, 60_000, None, 2, 3, False, False)]
+
+
+@pytest.mark.parametrize("story", ["one node sleeps", "nodes of another fleet", "no common clock"])
+def test_who_cannot_show_it_is_not_waited_for(told: Told, story: str) -> None:
+    assert told(story) == [(*JOINS, 60_000, 900, 2, 2, True, True)]
 
 
 def test_the_lag_of_a_broker_that_joins_is_from_the_first_node_to_the_last(

@@ -151,6 +151,15 @@ STORIES = {
     .has("a", since=100_000, seqs=(400_001, None))
     .has("b"),
     "three": Story().knows("a", "b", "c").lists("a", "b", "c").has("a", queues=8).has("b").has("c"),
+    "asleep": Story()
+    .knows("a")
+    .knows("b", until=60_000, ends="stalled")
+    .knows("b", since=195_000)
+    .lists("a", until=100_000)
+    .lists("a", since=150_000)
+    .lists("b"),
+    "two fleets": Story().knows("a", "other/b").lists("a", until=60_000),
+    "no common clock": pair().clock("b", ahead_ms=None).lists("a", until=60_000).lists("b"),
     "open": Story()
     .knows("a", until=END_MS, ends=None)
     .knows("b", until=END_MS - 60_000, ends=None)
@@ -293,6 +302,11 @@ def test_a_clock_that_is_set_back_does_not_turn_records_around(told: Told) -> No
 def test_each_two_nodes_are_compared(told: Told) -> None:
     ends = (END_MS + 1, "unknown", TOPIC_8, TOPIC_4)
     assert told("three") == [("orders", 1000, *ends, "a", "b"), ("orders", 1000, *ends, "a", "c")]
+
+
+@pytest.mark.parametrize("story", ["asleep", "two fleets", "no common clock"])
+def test_who_cannot_know_what_another_says_does_not_disagree(told: Told, story: str) -> None:
+    assert told(story) == []
 
 
 def test_it_is_open_as_far_as_both_nodes_have_records(told: Told) -> None:

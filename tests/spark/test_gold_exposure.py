@@ -48,6 +48,10 @@ def gaps(*gaps_ms: int, window_ms: int = 60_000) -> HeartbeatGaps:
 
 STORIES = {
     "expired": node().lists("a", until=300_000, cause="expired", timeout_ms=120_000),
+    "slept": Story()
+    .knows("a", until=200_000, ends="stalled")
+    .knows("a", since=335_000)
+    .lists("a", until=435_000, cause="expired", timeout_ms=120_000),
     "closed": node().lists("a", until=300_000, cause="connection_closed"),
     "goodbye": node().lists("a", until=300_000, cause="unregister"),
     "held": node()
@@ -91,7 +95,12 @@ Told = Callable[[str], list[tuple[Any, ...]]]
 def rows(spark: SparkSession) -> list[dict[str, Any]]:
     frames = story_frames(spark, STORIES)
     found = stale_exposure(
-        frames.sessions, frames.suspects, frames.events, frames.versions, frames.skew
+        frames.sessions,
+        frames.suspects,
+        frames.events,
+        frames.versions,
+        frames.coverage,
+        frames.skew,
     )
     assert found.schema.names == schemas.STALE_EXPOSURE.names
     return [row for row in in_ms(found.collect()) if row["removed_ms"] % DAY_MS < END_MS]
@@ -117,6 +126,10 @@ def told(rows: list[dict[str, Any]]) -> Told:
         )
 
     return told_of
+
+
+def test_a_node_that_slept_let_a_process_expire_that_much_later(told: Told) -> None:
+    assert told("slept") == [(180_000, 435_000, 465_000, 255.0, 285.0, 270.0)]
 
 
 def test_a_process_that_expired_had_been_silent_for_its_timeout(told: Told) -> None:
@@ -178,6 +191,7 @@ def _table(frames: Frames, **options: Any) -> DataFrame:
         frames.suspects,
         frames.events,
         frames.versions,
+        frames.coverage,
         frames.skew,
         poll_s=POLL_S,
         **options,

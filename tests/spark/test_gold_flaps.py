@@ -1,7 +1,7 @@
 """Flaps: each definition by a story, all of them at once against a slow reference."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
@@ -29,6 +29,8 @@ class Story:
     stays: tuple[Stay, ...]
     expected: Mapping[tuple[str, str, int], Mapping[str, Any]]
     nodes: tuple[str, ...] = ("n1",)
+    starts_s: Mapping[str, int] = field(default_factory=dict)  # of nodes, if not at the beginning
+    begins: str = "started_warm"
 
 
 def leaves(
@@ -153,6 +155,23 @@ STORIES = {
         {("b", "n1", 0): {"culprit": "network"}, ("c", "n1", 0): {"culprit": "network"}},
         nodes=("n1", "n2"),
     ),
+    "a node that has just restarted does not say otherwise": Story(
+        (*leaves(2, every_s=60), ("n2", "b", 30, None, None)),
+        {("b", "n1", 0): {"culprit": "unknown"}},
+        nodes=("n1", "n2"),
+        starts_s={"n2": 30},
+    ),
+    "a node that began with nothing does not say otherwise until it would know": Story(
+        leaves(2, from_s=100, every_s=60),
+        {("b", "n1", 0): {"culprit": "unknown"}},
+        nodes=("n1", "n2"),
+        begins="started_cold",
+    ),
+    "nodes of another fleet do not say otherwise": Story(
+        leaves(2, every_s=60),
+        {("b", "n1", 0): {"culprit": "unknown"}},
+        nodes=("n1", "other/n2"),
+    ),
     "where no node can be believed those that saw it are all that knew": Story(
         leaves(2, every_s=60) + leaves(1, from_s=30, every_s=60, node="n2", broker="c"),
         {("b", "n1", 0): {"culprit": "unknown"}, ("c", "n2", 0): {"culprit": "unknown"}},
@@ -188,8 +207,8 @@ def rows_of(stories: Mapping[str, Story]) -> SilverRows:
                     "broker_id": 0,
                     "addr": "a:1",
                     "node": node,
-                    "from_seq": base + seq,
-                    "to_seq": base + seq,
+                    "from_seq": base + since * 1000 + seq,
+                    "to_seq": base + until * 1000 + seq + 1,
                     "began_at": at(base + since * 1000),
                     "ended_at": at(base + until * 1000),
                     "began": "registered",
@@ -197,8 +216,11 @@ def rows_of(stories: Mapping[str, Story]) -> SilverRows:
                 }
             )
         for node in story.nodes:
-            times = {"from_at": at(base), "to_at": at(base + 3 * DAY)}
-            rows.coverage.append({"node": node, "begins": "started_warm", **times})
+            fleet, _, name = node.rpartition("/")
+            since = base + 1000 * story.starts_s.get(node, 0)
+            times = {"from_at": at(since), "to_at": at(base + 3 * DAY)}
+            span = {"from_seq": since, "to_seq": base + 3 * DAY + 1000, "begins": story.begins}
+            rows.coverage.append({"fleet": fleet or "default", "node": name, **span, **times})
     return rows
 
 
@@ -212,13 +234,13 @@ def table(spark: SparkSession, rows: SilverRows, *, from_day: date | None = None
 
 
 def keyed(rows: list[Row]) -> dict[Key, dict[str, Any]]:
-    """By (cluster, broker, id, node, hour in ms)."""
+    """By (fleet, cluster, broker, id, node, hour in ms)."""
     found = {}
     for row in rows:
         values = row.asDict()
         hour = round(values.pop("window_at").timestamp() * 1000)
         assert values["day"] == at(hour - T0_MS).date()
-        names = ("cluster", "broker", "broker_id", "node")
+        names = ("fleet", "cluster", "broker", "broker_id", "node")
         key = (*(values.pop(name) for name in names), hour)
         assert key not in found
         found[key] = values
@@ -237,7 +259,7 @@ def test_a_story_of_flaps(told: dict[Key, dict[str, Any]], name: str) -> None:
     begin = T0_MS + list(STORIES).index(name) * SLOT_MS
     found = {
         (broker, node, (ms - begin) // (HOUR_S * 1000)): row
-        for (cluster, broker, _, node, ms), row in told.items()
+        for (_, cluster, broker, _, node, ms), row in told.items()
         if cluster == name
     }
     expected = STORIES[name].expected

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -85,24 +85,26 @@ def table(
     spark: SparkSession,
     events: Iterable[Mapping[str, Any]],
     sessions: Iterable[Mapping[str, Any]],
+    coverage: Iterable[Mapping[str, Any]] = (),
     *,
     from_day: date | None = None,
 ) -> DataFrame:
     return heartbeat_health(
         frame(spark, schemas.EVENTS, events),
         frame(spark, schemas.BROKER_SESSIONS, sessions),
+        frame(spark, schemas.NODE_COVERAGE, coverage),
         from_day=from_day,
     )
 
 
 def keyed(rows: list[Row]) -> dict[Key, dict[str, Any]]:
-    """By (node, cluster, broker, id, address, hour in ms)."""
+    """By (node, fleet, cluster, broker, id, address, hour in ms)."""
     found = {}
     for row in rows:
         values = row.asDict()
         hour = round(values.pop("hour_at").timestamp() * 1000)
         assert values.pop("day") == at(hour - T0_MS).date()
-        names = ("node", "cluster", "broker", "broker_id", "addr")
+        names = ("node", "fleet", "cluster", "broker", "broker_id", "addr")
         key = (*(values.pop(name) for name in names), hour)
         assert key not in found
         found[key] = values
@@ -116,7 +118,7 @@ def told(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
     assert rows.schema.fieldNames() == schemas.HEARTBEAT_HEALTH.fieldNames()
     brokers: dict[str, list[dict[str, Any]]] = {}
     for key, row in sorted(keyed(rows.collect()).items()):
-        brokers.setdefault(key[2], []).append(row)
+        brokers.setdefault(key[3], []).append(row)
     return brokers
 
 
@@ -225,13 +227,45 @@ def test_generated_heartbeats_are_told_as_by_the_slow_reference_also_day_by_day(
     spark: SparkSession,
 ) -> None:
     events, sessions = generated()
-    whole = keyed(table(spark, events, sessions).collect())
-    assert whole == heartbeat_rows(events, sessions)
+    pauses = coverage_of(events)
+    whole = keyed(table(spark, events, sessions, pauses).collect())
+    assert whole == heartbeat_rows(events, sessions, pauses)
+    assert whole != heartbeat_rows(events, sessions, [])
     last_day = max(row["day"] for row in events)
-    new = keyed(table(spark, events, sessions, from_day=last_day).collect())
+    new = keyed(table(spark, events, sessions, pauses, from_day=last_day).collect())
     since = T0_MS + (last_day - at(0).date()).days * DAY
     assert new == {key: row for key, row in whole.items() if key[-1] >= since}
     assert new
+
+
+def coverage_of(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each node sleeps for two minutes before every tenth record."""
+    rows = []
+    for node in sorted({row["node"] for row in events}):
+        own = sorted((row for row in events if row["node"] == node), key=lambda row: row["seq"])
+        since = own[0]
+        for row in own[10::10]:
+            rows.append(
+                {
+                    "node": node,
+                    "from_seq": since["seq"],
+                    "to_seq": row["seq"],
+                    "from_at": since["at"],
+                    "to_at": max(since["at"], row["at"] - timedelta(minutes=2)),
+                    "ends": "stalled",
+                }
+            )
+            since = row
+        rows.append(
+            {
+                "node": node,
+                "from_seq": since["seq"],
+                "to_seq": None,
+                "from_at": since["at"],
+                "to_at": own[-1]["at"],
+            }
+        )
+    return rows
 
 
 def told_twice() -> list[Record]:
@@ -256,8 +290,9 @@ def test_a_timeout_that_changes_within_a_session_leaves_the_days_before_as_they_
     second_day = date(2026, 11, 16)
     known = [one for one in records if one.wall_ms < T0_MS + DAY]
     first, whole = (
-        (events, silver_of(events, gaps_frame(spark, {})).sessions)
+        (events, silver.sessions, silver.coverage)
         for events in (events_frame(spark, known), events_frame(spark, records))
+        for silver in [silver_of(events, gaps_frame(spark, {}))]
     )
     earlier = heartbeat_health(*first).collect()
     new = heartbeat_health(*whole, from_day=second_day).collect()

@@ -189,6 +189,7 @@ def _convergence(
         uncertainty_ms += clocks.uncertainty_ms(last_node, first_ms)
     return {
         "day": day_of(first_ms),
+        "fleet": "default",
         "kind": first.kind,
         "cluster": first.subject[0],
         "broker": first.subject[1],

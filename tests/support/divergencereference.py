@@ -47,7 +47,7 @@ def divergences(silver: PlainSilver) -> list[Row]:
     found: list[Row] = []
     nodes = sorted({row["node"] for row in silver.coverage})
     for a, b in combinations(nodes, 2):
-        pair = {"node_a": a, "node_b": b}
+        pair = {"fleet": "default", "node_a": a, "node_b": b}
         for broker in sorted({key[1:] for key in groups}):
             lines = groups.get((a, *broker), []), groups.get((b, *broker), [])
             named = {key[3] for key in topics if key[0] in (a, b) and key[1:3] == broker}

@@ -39,6 +39,7 @@ def exposures(
             {
                 **{name: row[name] for name in names},
                 "day": day_of(removed_ms - ahead_ms),
+                "fleet": "default",
                 "last_alive_ms": alive_ms - ahead_ms,
                 "removed_ms": removed_ms - ahead_ms,
                 "exposed_until_ms": removed_ms - ahead_ms + round(poll_s * 1000),

@@ -3,6 +3,8 @@
     late = Story().knows("a", "b").lists("a", "b").has("a", until=60_000).has("b", until=75_000)
     frames = story_frames(spark, {"a change that is late": late, ...})
 
+A node is of the fleet before the slash of its name, if there is one.
+
 Times are milliseconds of the day of the story, and serve as sequence numbers too: what a node does
 at the same time is one record. What is not ended goes on to the end of the story, and is gone when
 the next one begins.
@@ -32,7 +34,7 @@ Row = dict[str, Any]
 class Story:
     silver: PlainSilver = field(default_factory=PlainSilver)
     records: dict[str, list[Record]] = field(default_factory=dict)
-    clocks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    clocks: dict[str, tuple[int | None, int]] = field(default_factory=dict)
 
     def knows(
         self, *nodes: str, since: int = 0, until: int = END_MS, ends: str | None = "stopped"
@@ -134,8 +136,8 @@ class Story:
         )
         return self
 
-    def clock(self, node: str, *, ahead_ms: int = 0, uncertainty_ms: int = 0) -> "Story":
-        """All times of ``node`` are by this clock."""
+    def clock(self, node: str, *, ahead_ms: int | None = 0, uncertainty_ms: int = 0) -> "Story":
+        """All times of ``node`` are by this clock; ``ahead_ms`` None: nobody knows."""
         self.clocks[node] = (ahead_ms, uncertainty_ms)
         return self
 
@@ -143,6 +145,11 @@ class Story:
         each = self.records.setdefault(node, [])
         each += [Record(at_ms + i, at_ms, at_ms, node, event) for i, event in enumerate(events)]
         return self
+
+
+def whose(node: str) -> Row:
+    fleet, _, name = node.rpartition("/")
+    return {"fleet": fleet or "default", "node": name}
 
 
 def note(cause: Cause = Cause.REGISTER, peer: str = "10.0.0.1:40000") -> dict[str, Any]:
@@ -190,7 +197,7 @@ class _Told:
         return {row["node"] for row in self.story.silver.coverage}
 
     def _ahead_ms(self, node: str) -> int:
-        return self.story.clocks.get(node, (0, 0))[0]
+        return self.story.clocks.get(node, (0, 0))[0] or 0
 
     def _wall_ms(self, node: str, ms: int) -> int:
         return T0_MS + self.place * DAY_MS + ms + self._ahead_ms(node)
@@ -207,7 +214,7 @@ class _Told:
                 told[name] = instant(self._wall_ms(told["node"], value))
             elif value is not None and name.endswith("_seq"):
                 told[name] = self.place * DAY_MS + value
-        return told
+        return told | whose(told["node"])
 
     def record(self, record: Record) -> Record:
         return Record(
@@ -222,7 +229,7 @@ class _Told:
         return [
             {
                 "day": day_of_story(self.place),
-                "node": node,
+                **whose(node),
                 "against": min(self._nodes),
                 "offset_ms": self.story.clocks.get(node, (0, 0))[0],
                 "uncertainty_ms": self.story.clocks.get(node, (0, 0))[1],

@@ -91,7 +91,7 @@ def balance(made: Made) -> list[Row]:
                 rows.append(
                     {
                         **{"day": day_of(start), "hour_at": at_of(start)},
-                        **{"cluster": cluster, "topic": topic},
+                        **{"fleet": "default", "cluster": cluster, "topic": topic},
                         **state,
                         "single_broker": state["writable_brokers"] == 1,
                         "single_broker_s": alone_ms / 1000,
@@ -194,7 +194,8 @@ def _topic_demand(
     present = {day_of(hour) for hour in there} & days
     unasked, last_asked, last_day = 0, None, None
     for day in sorted(present | {day_of(hour) for hour in asked}):
-        common = {"day": day, "topic": topic, "unlisted": unlisted[day], "system": system}
+        common = {"day": day, "fleet": "default", "topic": topic}
+        common |= {"unlisted": unlisted[day], "system": system}
         if last_day is not None and day - last_day > timedelta(days=7):
             unasked, last_asked = 0, None
         last_day = day

@@ -39,12 +39,40 @@ def spans(rows: Iterable[Row], skew: Sequence[Row], since: str, until: str) -> l
 
 
 def _true_ms(at: datetime, node: str, skew: Sequence[Row]) -> int:
-    ahead = [row["offset_ms"] for row in skew if (row["node"], row["day"]) == (node, at.date())]
+    ahead = [
+        row["offset_ms"] or 0 for row in skew if (row["node"], row["day"]) == (node, at.date())
+    ]
     return round(at.timestamp() * 1000) - int(sum(ahead))
 
 
+def fleet_of(row: Row) -> str:
+    return str(row.get("fleet", "default"))
+
+
+def _witness(row: Row) -> Key:
+    return fleet_of(row), row["node"], row.get("incarnation", "")
+
+
 def _broker(row: Row) -> Key:
-    return row["cluster"], row["broker"], row["broker_id"]
+    return fleet_of(row), row["cluster"], row["broker"], row["broker_id"]
+
+
+def witnessed(rows: Iterable[Row], coverage: Sequence[Row], since: str, until: str) -> list[Row]:
+    """Rows cut to the stretches of coverage they are in, by the numbers of their records."""
+    parts = []
+    for row in rows:
+        for cover in coverage:
+            if _witness(cover) != _witness(row):
+                continue
+            first, last = cover["from_seq"], cover.get("to_seq")
+            if last is not None and row["from_seq"] >= last:
+                continue
+            if row["to_seq"] is not None and row["to_seq"] <= first:
+                continue
+            inside = row["to_seq"] is not None and (last is None or row["to_seq"] < last)
+            begin = row[since] if row["from_seq"] >= first else cover["from_at"]
+            parts.append({**row, since: begin, until: row[until] if inside else cover["to_at"]})
+    return parts
 
 
 def _hour(ms: float) -> int:
@@ -82,19 +110,29 @@ class Totals:
 def availability(
     sessions: Sequence[Row], suspects: Sequence[Row], coverage: Sequence[Row], skew: Sequence[Row]
 ) -> dict[Key, Totals]:
-    """By (cluster, broker, id, grain, ms)."""
+    """By (fleet, cluster, broker, id, grain, ms)."""
     covers = spans(coverage, skew, "from_at", "to_at")
     stays = spans(sessions, skew, "began_at", "ended_at")
-    doubts = spans(suspects, skew, "from_at", "to_at")
+    listings = spans(
+        witnessed(sessions, coverage, "began_at", "ended_at"), skew, "began_at", "ended_at"
+    )
+    doubts = spans(witnessed(suspects, coverage, "from_at", "to_at"), skew, "from_at", "to_at")
     totals: dict[Key, Totals] = defaultdict(Totals)
     for broker in sorted({_broker(stay.row) for stay in stays}):
+        own = [cover for cover in covers if fleet_of(cover.row) == broker[0]]
+        awake = {
+            hour
+            for cover in own
+            for hour in range(_hour(cover.since), max(cover.until or 0, cover.since + 1), HOUR)
+        }
         watch = _Watch(
-            covers,
+            own,
             [stay for stay in stays if _broker(stay.row) == broker],
+            [part for part in listings if _broker(part.row) == broker],
             [doubt for doubt in doubts if _broker(doubt.row) == broker],
         )
         for since, until, state, event in watch.spells():
-            for start in range(_hour(since), until, HOUR):
+            for start in sorted(awake & set(range(_hour(since), until, HOUR))):
                 lasted = min(until, start + HOUR) - max(since, start)
                 for place in (("hour", start), ("day", start // DAY * DAY)):
                     total = totals[*broker, *place]
@@ -108,14 +146,16 @@ def availability(
 class _Watch:
     """One broker, and all that is known of it."""
 
-    def __init__(self, covers: list[Span], stays: list[Span], doubts: list[Span]) -> None:
-        self.covers, self.stays, self.doubts = covers, stays, doubts
+    def __init__(
+        self, covers: list[Span], stays: list[Span], listings: list[Span], doubts: list[Span]
+    ) -> None:
+        self.covers, self.stays, self.listings, self.doubts = covers, stays, listings, doubts
         self.nodes = {cover.row["node"] for cover in covers}
 
     def spells(self) -> Iterable[tuple[int, int, str, str]]:
         horizon = max((cover.until or 0 for cover in self.covers), default=0)
         moments = {cover.since + 120_000 for cover in self.covers}
-        for span in (*self.covers, *self.stays, *self.doubts):
+        for span in (*self.covers, *self.stays, *self.listings, *self.doubts):
             moments |= {span.since} if span.until is None else {span.since, span.until}
         left: int | None = None
         listed, known = False, ""
@@ -162,9 +202,9 @@ class _Watch:
 
     def _listing(self, t: int) -> set[str]:
         return {
-            stay.row["node"]
-            for stay in self.stays
-            if stay.holds(t) and self._covered(stay.row["node"], t)
+            part.row["node"]
+            for part in self.listings
+            if part.holds(t) and self._covered(part.row["node"], t)
         }
 
     def _covered(self, node: str, t: int) -> bool:
@@ -210,7 +250,7 @@ class _Move(NamedTuple):
 def flap_rows(
     sessions: Sequence[Row], coverage: Sequence[Row], skew: Sequence[Row]
 ) -> dict[Key, Flap]:
-    """By (cluster, broker, id, node, hour in ms)."""
+    """By (fleet, cluster, broker, id, node, hour in ms)."""
     covers = spans(coverage, skew, "from_at", "to_at")
     by_place: dict[Key, list[Span]] = defaultdict(list)
     for row in sessions:
@@ -225,8 +265,12 @@ def flap_rows(
             recent = [move for move in moves if day - DAY <= move.t < day + DAY]
             rows |= {(*place, hour): flap for hour, flap in _day(recent, day, horizon).items()}
     flaps = {k: flap for k, flap in rows.items() if flap.transitions or flap.suppressed_ms >= 0.5}
+    listings: dict[Key, list[Span]] = defaultdict(list)
+    parts = witnessed(sessions, coverage, "began_at", "ended_at")
+    for part in spans(parts, skew, "began_at", "ended_at"):
+        listings[*_broker(part.row), part.row["node"]].append(part)
     for key, flap in flaps.items():
-        flap.culprit = _culprit(key, flaps, covers, by_place)
+        flap.culprit = _culprit(key, flaps, covers, listings)
     return flaps
 
 
@@ -272,35 +316,39 @@ def _day(moves: list[_Move], day: int, horizon: int) -> dict[int, Flap]:
     return flaps
 
 
+def _blind_ms(cover: Row) -> int:
+    return 120_000 if cover["begins"] in ("started_cold", "first_record") else 0
+
+
 def _culprit(
-    key: Key, flaps: Mapping[Key, Flap], covers: list[Span], by_place: Mapping[Key, list[Span]]
+    key: Key, flaps: Mapping[Key, Flap], covers: list[Span], listings: Mapping[Key, list[Span]]
 ) -> str | None:
     *broker, node, hour = key
     if not flaps[key].transitions:
         return None
-    same = {k[-2]: f for k, f in flaps.items() if [*k[:3]] == broker and k[-1] == hour}
+    same = {k[-2]: f for k, f in flaps.items() if [*k[:4]] == broker and k[-1] == hour}
     seen = {name for name, flap in same.items() if flap.transitions}
     times = [t for flap in same.values() for t in flap.times]
     knowing = seen | {
         cover.row["node"]
         for cover in covers
-        if cover.since <= max(times) and (cover.until or 0) >= min(times)
+        if fleet_of(cover.row) == key[0]
+        and cover.since + _blind_ms(cover.row) <= min(times)
+        and (cover.until or 0) >= max(times)
     }
     if len(knowing) == 1:
         return "unknown"
-    horizon = max(c.until or 0 for c in covers if c.row["node"] == node)
     listed = {
-        place[:3]
-        for place, stays in by_place.items()
-        if place[-1] == node
-        and any(
-            _hour(stay.since)
-            <= hour
-            <= _hour(max(stay.since, horizon if stay.until is None else stay.until))
-            for stay in stays
-        )
+        place[:4]
+        for place, parts in listings.items()
+        if (place[0], place[-1]) == (key[0], node)
+        and any(_hour(part.since) <= hour <= _hour(part.until or 0) for part in parts)
     }
-    moved = {k[:3] for k, f in flaps.items() if k[-2] == node and k[-1] == hour and f.transitions}
+    moved = {
+        k[:4]
+        for k, f in flaps.items()
+        if (k[0], k[-2], k[-1]) == (key[0], node, hour) and f.transitions
+    }
     listed |= moved
     if len(listed) >= 3 and 2 * len(moved) > len(listed) and seen == {node}:
         return "node"
@@ -310,17 +358,36 @@ def _culprit(
 # -- heartbeats
 
 
-def heartbeat_rows(events: Iterable[Row], sessions: Sequence[Row]) -> dict[Key, dict[str, int]]:
-    """By (node, cluster, broker, id, address, hour in ms)."""
+def heartbeat_rows(
+    events: Iterable[Row], sessions: Sequence[Row], coverage: Sequence[Row]
+) -> dict[Key, dict[str, int]]:
+    """By (node, fleet, cluster, broker, id, address, hour in ms)."""
     found: dict[Key, list[tuple[int, int, int]]] = defaultdict(list)  # seq, gap, timeout
     for event in events:
-        if event["type"] == "HeartbeatGaps":
+        if event["type"] == "HeartbeatGaps" and _listened(event, coverage):
             process = (event["node"], *_broker(event), event["addr"])
             timeout = _timeout(event, process, sessions)
             hour = _hour(event["at"].timestamp() * 1000)
             gaps = event["data"]["gaps_ms"]
             found[*process, hour] += [(event["seq"], gap, timeout) for gap in gaps]
     return {key: _health(gaps) for key, gaps in found.items() if gaps}
+
+
+def _listened(event: Row, coverage: Sequence[Row]) -> bool:
+    """Whether the node did so all the while that the gaps of ``event`` are of."""
+    own = sorted(
+        (row for row in coverage if _witness(row) == _witness(event)),
+        key=lambda row: int(row["from_seq"]),
+    )
+    data = event["data"]
+    gaps = data["gaps_ms"] or [0]
+    begun = event["at"].timestamp() * 1000 - (data["window_ms"] or 0) - gaps[0]
+    for cover, following in zip(own, [*own[1:], None], strict=True):
+        if cover["to_seq"] is not None and cover["to_seq"] <= event["seq"]:
+            again = cover["to_at"] if following is None else following["from_at"]
+            if again.timestamp() * 1000 > begun:
+                return False
+    return True
 
 
 def _timeout(event: Row, process: Key, sessions: Sequence[Row]) -> int:

@@ -2,7 +2,7 @@
 
 2026-11-15
 03:12:04Z broker-a (10.0.0.1:10911, id 0, cluster c) registered from 10.0.0.1:40112 with 120 topics.
-03:40:11Z broker-a left: its connection was closed by the peer; topics lost: 120.
+03:40:11Z broker-a left: its connection was closed by the peer; it had 120 topics.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -150,7 +150,7 @@ def _left_behind(event: BrokerLeft, context: Context) -> str:
     if event.cause is Cause.REPLACED:
         return ""
     if context.topic is None:
-        return f"topics lost: {event.topics_lost}"
+        return f"it had {counted(event.topics_lost, 'topic')}"
     if context.holders:
         return f"{context.topic} is still on {listed(context.holders)}"
     return f"{context.topic} is on no other broker, so there is no route"

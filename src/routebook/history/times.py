@@ -45,6 +45,7 @@ class BadTime(ValueError):
             f"{text!r} is no moment: {reason}; write 2026-11-15T03:12:04Z, -15m, -2h30m,"
             " seq:1234 or now"
         )
+        self.reason = reason
 
 
 def parse(text: str, *, now_ms: int) -> Moment:

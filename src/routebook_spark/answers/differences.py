@@ -5,11 +5,13 @@ from pyspark.sql import functions as F
 
 from routebook.history.words import EXAMPLES
 from routebook_spark.answers.phrases import joined, member, what_changed
-from routebook_spark.schemas import BOOLEAN, LONG, SHAPE, STRING, struct
+from routebook_spark.schemas import BOOLEAN, LONG, SHAPE, STRING, WITNESS, struct
 from routebook_spark.silver.intervals import holds
 
 DIFFERENCES = struct(
+    fleet=STRING,
     node=STRING,
+    incarnation=STRING,
     known=BOOLEAN,
     cluster=STRING,
     broker=STRING,
@@ -23,7 +25,7 @@ DIFFERENCES = struct(
     after_addr=STRING,
 )
 
-_GROUP = ("node", "cluster", "broker")
+_GROUP = (*WITNESS, "cluster", "broker")
 
 
 def differences(
@@ -31,20 +33,22 @@ def differences(
 ) -> DataFrame:
     """A row for each topic of a broker, and each of its members, that is another ``after``.
 
-    ``period`` has ``node``, ``before_seq`` and ``after_seq``, and ``told``: why a node did not know
-    at one of them, or null. Such a node is one row, not ``known``. With a topic, of brokers that
-    hold it at one of the moments.
+    ``period`` has witnesses, ``before_seq`` and ``after_seq``, and ``told``: why a node did not
+    know at one of them, or null. Such a node is one row, not ``known``. With a topic, of brokers
+    that hold it at one of the moments.
     """
     known = F.broadcast(period.where("told IS NULL"))
     if topic is not None:
         versions = versions.where(F.col("topic") == topic)
-        holders = versions.join(known, "node").where(_was() | _is()).select(*_GROUP).distinct()
+        holders = (
+            versions.join(known, list(WITNESS)).where(_was() | _is()).select(*_GROUP).distinct()
+        )
         sessions = sessions.join(F.broadcast(holders), list(_GROUP), "left_semi")
     parts = (
         _queues_changed(versions, known),
         _members_changed(sessions, known),
         period.where("told IS NOT NULL").select(
-            "node", F.lit(False).alias("known"), F.col("told").alias("what")
+            *WITNESS, F.lit(False).alias("known"), F.col("told").alias("what")
         ),
     )
     first, *others = (_complete(part) for part in parts)
@@ -64,7 +68,7 @@ def _is() -> Column:
 def _changed(intervals: DataFrame, known: DataFrame, key: list[str], value: Column) -> DataFrame:
     """``before`` and ``after`` of each key for which ``value`` is not the same."""
     return (
-        intervals.join(known, "node")
+        intervals.join(known, list(WITNESS))
         .withColumns({"was": _was(), "is": _is()})
         .where("was != is")
         .groupBy(*key)
@@ -145,7 +149,7 @@ def by_broker(found: DataFrame, *, period: DataFrame, sessions: DataFrame) -> Da
         )
     )
     there = (
-        sessions.join(F.broadcast(period), "node")
+        sessions.join(F.broadcast(period), list(WITNESS))
         .groupBy(*key)
         .agg(F.bool_or(_was()).alias("was"), F.bool_or(_is()).alias("is"))
     )
@@ -164,14 +168,14 @@ def by_broker(found: DataFrame, *, period: DataFrame, sessions: DataFrame) -> Da
 
 
 def topics_come_and_gone(found: DataFrame, *, period: DataFrame, versions: DataFrame) -> DataFrame:
-    """``node, change, topics, examples``: topics that no broker had before, or has after."""
+    """``change, topics, examples``: topics that no broker of a node had before, or has after."""
     candidates = found.where("topic IS NOT NULL AND change != 'changed'")
-    names = candidates.select("node", "topic", "change").distinct()
-    held = versions.join(F.broadcast(period.where("told IS NULL")), "node")
-    elsewhere = held.select("node", "topic", F.explode(_held_at()).alias("change")).distinct()
+    names = candidates.select(*WITNESS, "topic", "change").distinct()
+    held = versions.join(F.broadcast(period.where("told IS NULL")), list(WITNESS))
+    elsewhere = held.select(*WITNESS, "topic", F.explode(_held_at()).alias("change")).distinct()
     return (
-        names.join(elsewhere, ["node", "topic", "change"], "left_anti")
-        .groupBy("node", "change")
+        names.join(elsewhere, [*WITNESS, "topic", "change"], "left_anti")
+        .groupBy(*WITNESS, "change")
         .agg(
             F.count("*").alias("topics"),
             F.slice(F.sort_array(F.collect_list("topic")), 1, EXAMPLES).alias("examples"),

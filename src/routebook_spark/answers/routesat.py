@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.intervals import holds
 
 ROUTE = (
@@ -19,18 +20,18 @@ ROUTE = (
     "since_seq",
     "cause",
 )
-_POINT = ("topic", "at", "node")
+_POINT = ("topic", "at", *WITNESS)
 
 
 def routes_at(
     points: DataFrame, *, versions: DataFrame, sessions: DataFrame, suspects: DataFrame
 ) -> DataFrame:
-    """A row for each broker in the route of a ``topic`` on a ``node`` after record ``seq``.
+    """A row for each broker in the route of a ``topic`` with a witness after record ``seq``.
 
     ``points`` has these and ``at``. They are sent to all executors: some hundred thousand at most.
     """
     held = (
-        versions.join(F.broadcast(points.select(*_POINT, "seq")), ["topic", "node"])
+        versions.join(F.broadcast(points.select(*_POINT, "seq")), ["topic", *WITNESS])
         .where(holds(F.col("seq")))
         .withColumnsRenamed({"valid_from": "since", "from_seq": "since_seq"})
         .select(*_POINT, "seq", *(name for name in ROUTE if name not in ("addrs", "unconfirmed")))
@@ -40,7 +41,7 @@ def routes_at(
 
 def _with_members(held: DataFrame, sessions: DataFrame, suspects: DataFrame) -> DataFrame:
     """Without those that have none: such a broker is told to nobody."""
-    group = ["node", "cluster", "broker"]
+    group = [*WITNESS, "cluster", "broker"]
     asked = held.select(*group, "at", "seq").distinct()
     listed = (
         sessions.select(*group, "broker_id", "addr", "from_seq", "to_seq")

@@ -223,8 +223,8 @@ def still_there() -> Column:
 
 
 def _left() -> Column:
-    lost = F.format_string("topics lost: %s", "data.topics_lost")
-    return left(F.coalesce(still_there(), F.when(F.col("cause") != "replaced", lost)))
+    topics = joined("it had ", counted(F.col("data.topics_lost"), "topic"))
+    return left(F.coalesce(still_there(), F.when(F.col("cause") != "replaced", topics)))
 
 
 def _confirmed() -> Column:
@@ -304,6 +304,21 @@ def _stopped() -> Column:
     )
 
 
+def _stalled() -> Column:
+    way = F.when(F.col("data.clock_ms") > 0, "forward").otherwise("back")
+    clock = F.format_string(
+        " Its clock was set %s by %s meanwhile.", way, span(F.abs("data.clock_ms"))
+    )
+    return F.format_string(
+        "the node listened to nobody from %s to %s, for %s at a time: it saw and answered"
+        " nothing.%s",
+        to_second(F.timestamp_millis(F.col("data.from_ms"))),
+        to_second(F.timestamp_millis(F.col("data.to_ms"))),
+        span(F.col("data.longest_ms")),
+        or_nothing(F.when(F.col("data.clock_ms") != 0, clock)),
+    )
+
+
 def _recovered() -> Column:
     cut = counted(F.col("data.torn_bytes"), "byte")
     torn = F.format_string(" A record of %s was cut short and dropped.", cut)
@@ -366,6 +381,7 @@ _SENTENCES: dict[str, Callable[[], Column]] = {
     "MappingsChanged": _mappings,
     "NodeStarted": _started,
     "NodeStopped": _stopped,
+    "NodeStalled": _stalled,
     "JournalRecovered": _recovered,
     "RecordsLost": _lost,
     "GroupRestated": _restated,

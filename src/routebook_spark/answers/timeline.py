@@ -10,15 +10,16 @@ from pyspark.sql import functions as F
 from routebook_spark.answers.phrases import joined, listed, queues, time_of_day
 from routebook_spark.answers.sentences import left, sentence, topic_change
 from routebook_spark.gold.clocks import on_common_clock
+from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.intervals import holds
 
 SILENCE = "Silence"
 """``type`` of a line about the time before it, of which there is no record."""
 
-_LINE = ("node", "seq", "node_at", "type", "cluster", "broker", "sentence")
-_GROUP = ("node", "cluster", "broker")
+_LINE = (*WITNESS, "seq", "node_at", "type", "cluster", "broker", "sentence")
+_GROUP = (*WITNESS, "cluster", "broker")
 _MEMBER = (*_GROUP, "addr")
-_NODE_TYPES = ("NodeStarted", "NodeStopped")
+_NODE_TYPES = ("NodeStarted", "NodeStopped", "NodeStalled")
 _STARTS = ("NodeStarted", "JournalRecovered")
 
 
@@ -27,12 +28,12 @@ def ordered(lines: DataFrame, skew: DataFrame) -> DataFrame:
 
     Where the clock of a node was set back that goes back too; the order does not.
     """
-    so_far = Window.partitionBy("node").orderBy("seq", "node_at")
+    so_far = Window.partitionBy(*WITNESS).orderBy("seq", "node_at")
     silence_first = F.col("type") != SILENCE
     return (
         on_common_clock(lines, skew, "node_at")
         .withColumn("place", F.max("node_ms").over(so_far))
-        .orderBy("place", "node", "seq", silence_first)
+        .orderBy("place", *WITNESS, "seq", silence_first)
         .select(F.timestamp_millis("node_ms").alias("at"), *_LINE)
     )
 
@@ -44,7 +45,7 @@ def of_broker(
     name: str, *, sessions: DataFrame, events: DataFrame, coverage: DataFrame
 ) -> DataFrame:
     """What happened to the brokers called ``name``."""
-    stays = sessions.where(F.col("broker") == name).select("node", "from_seq", "to_seq")
+    stays = sessions.where(F.col("broker") == name).select(*WITNESS, "from_seq", "to_seq")
     about_it = F.col("broker") == name
     held = F.exists("data.suspects", lambda suspect: suspect["broker"] == name)
     rows = events.where(
@@ -63,7 +64,7 @@ def of_broker(
 
 def _with_context(rows: DataFrame) -> DataFrame:
     """What sentences need to know of the rows around; the starts of nodes count its runs."""
-    by_node = Window.partitionBy("node").orderBy("seq")
+    by_node = Window.partitionBy(*WITNESS).orderBy("seq")
     by_group = Window.partitionBy(*_GROUP).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     by_member = Window.partitionBy(*_MEMBER).orderBy("seq")
     before = by_member.rowsBetween(Window.unboundedPreceding, -1)
@@ -132,7 +133,7 @@ def of_topic(
     turns = _turns(own)
     found = events.select(
         "day",
-        "node",
+        *WITNESS,
         "seq",
         "type",
         F.col("broker").alias("event_broker"),
@@ -143,15 +144,15 @@ def of_topic(
         "data",
     )
     told = (
-        turns.join(found, ["day", "node", "seq"], "left")
-        .join(_holders(turns, own), ["node", "seq"], "left")
+        turns.join(found, ["day", *WITNESS, "seq"], "left")
+        .join(_holders(turns, own), [*WITNESS, "seq"], "left")
         .withColumn("cause", F.coalesce("event_cause", "cause"))
         .withColumn("timeout_ms", F.lit(None).cast("long"))
         .withColumn("sentence", _topic_sentence(topic))
         .withColumn("type", F.coalesce("type", F.lit("")))
         .select(*_LINE)
     )
-    spans = own.select("node", "from_seq", "to_seq")
+    spans = own.select(*WITNESS, "from_seq", "to_seq")
     return told.unionByName(_lines_of_nodes(spans, events, coverage))
 
 
@@ -189,13 +190,13 @@ def _turns(own: DataFrame) -> DataFrame:
 
 
 def _holders(turns: DataFrame, own: DataFrame) -> DataFrame:
-    """``node, seq, holders``: the brokers that have the topic after each turn."""
-    places = turns.select("node", "seq").distinct()
+    """``seq, holders`` of nodes: the brokers that have the topic after each turn."""
+    places = turns.select(*WITNESS, "seq").distinct()
     return (
-        own.select("node", F.col("broker").alias("holder"), "from_seq", "to_seq")
-        .join(F.broadcast(places), "node")
+        own.select(*WITNESS, F.col("broker").alias("holder"), "from_seq", "to_seq")
+        .join(F.broadcast(places), list(WITNESS))
         .where(holds(F.col("seq")))
-        .groupBy("node", "seq")
+        .groupBy(*WITNESS, "seq")
         .agg(F.sort_array(F.collect_set("holder")).alias("holders"))
     )
 
@@ -242,17 +243,20 @@ def _lines_of_nodes(known: DataFrame, events: DataFrame, coverage: DataFrame) ->
 
 
 def _silences(known: DataFrame, coverage: DataFrame) -> DataFrame:
-    by_node = Window.partitionBy("node").orderBy("from_seq")
+    by_node = Window.partitionBy(*WITNESS).orderBy("from_seq")
     ended = coverage.withColumn(
         "previous", F.lag(F.struct("to_seq", "to_at", "ends")).over(by_node)
-    ).where("previous IS NOT NULL")
-    phrases = F.create_map(*(F.lit(text) for pair in _SILENT.items() for text in pair))
+    ).where("previous IS NOT NULL AND previous.ends != 'stalled'")  # the node tells that itself
+    phrases = F.create_map(*(F.lit(text) for pair in SILENT.items() for text in pair))
     times = (time_of_day(F.col("previous.to_at")), time_of_day(F.col("from_at")))
-    told = F.format_string(
-        "no record between %s and %s: %s.", *times, phrases[F.col("previous.ends")]
+    why = F.coalesce(
+        F.when(F.col("previous.ends") == "killed", F.format_string(_KILLED, times[0])),
+        phrases[F.col("previous.ends")],
+        F.col("previous.ends"),
     )
+    told = F.format_string("no record between %s and %s: %s.", *times, why)
     lines = ended.select(
-        "node",
+        *WITNESS,
         F.col("from_seq").alias("seq"),
         F.col("from_at").alias("node_at"),
         F.lit(SILENCE).alias("type"),
@@ -264,21 +268,23 @@ def _silences(known: DataFrame, coverage: DataFrame) -> DataFrame:
     return _while_known(lines, known, F.col("until_seq")).select(*_LINE)
 
 
-_SILENT = {
+SILENT = {
     "stopped": "the node was down",
-    "killed": "the node was down, and had not been stopped in order",
     "records_lost": "records were lost",
     "records_missing": "records are missing",
+    "stalled": "the node listened to nobody",
+    "silent": "brokers were listed, and whether the node was awake is not known",
+    "clock": "its clock was set, and times before and after it do not compare",
 }
+"""What the ends of coverage mean, by their names in ``node_coverage``."""
+_KILLED = "the node stopped at some moment after %s, and not in order"
 
 
 def _while_known(lines: DataFrame, known: DataFrame, seq: Column) -> DataFrame:
-    spans = known.withColumnRenamed("node", "known_on")
-    during = (
-        (F.col("node") == F.col("known_on"))
-        & (F.col("from_seq") <= seq)
-        & (F.col("to_seq").isNull() | (F.col("to_seq") >= seq))
-    )
+    spans = known.withColumnsRenamed({name: f"known_{name}" for name in WITNESS})
+    during = (F.col("from_seq") <= seq) & (F.col("to_seq").isNull() | (F.col("to_seq") >= seq))
+    for name in WITNESS:
+        during &= F.col(name) == F.col(f"known_{name}")
     return lines.join(F.broadcast(spans), during, "left_semi")
 
 

@@ -1,6 +1,7 @@
 """What the commands that ask questions share: times, nodes, and tables that hold nothing."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import time_ns
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from routebook.history.times import AtTime, BadTime, exact, parse
 if TYPE_CHECKING:
     from routebook_spark.questions import Routebook
 
+_FORMS = "2026-11-15T03:12:04Z, -15m, -2h30m or now"
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -21,6 +24,7 @@ def time_option(flag: str, name: str, **more: Any) -> Decorator:
 
 
 node_option = click.option("--node", help="Only what this node knew.")
+fleet_option = click.option("--fleet", help="Only nodes of this fleet.")
 
 
 def _time(ctx: click.Context, param: click.Parameter, given: str | None) -> datetime | None:
@@ -29,10 +33,13 @@ def _time(ctx: click.Context, param: click.Parameter, given: str | None) -> date
     try:
         moment = parse(given, now_ms=time_ns() // 1_000_000)
     except BadTime as error:
-        raise click.BadParameter(str(error), ctx, param) from error
+        # It knows of sequence numbers as well, which are of no use here.
+        raise click.BadParameter(
+            f"{given!r} is no time: {error.reason}; write {_FORMS}", ctx, param
+        ) from error
     if not isinstance(moment, AtTime):
         raise click.BadParameter(
-            "nodes have sequence numbers of their own: give a time", ctx, param
+            f"nodes have sequence numbers of their own: give a time, such as {_FORMS}", ctx, param
         )
     try:
         return datetime.fromtimestamp(moment.wall_ms / 1000, UTC)
@@ -49,15 +56,34 @@ def in_ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)  # Spark gives local times, without saying so
 
 
-def check_known(book: "Routebook", node: str | None) -> None:
-    """Raises Negative when the tables tell nothing, or nothing of ``node``."""
-    nodes = sorted(
-        row.node for row in book.table("node_coverage").select("node").distinct().collect()
-    )
-    if not nodes:
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """The nodes that tables tell of, by fleet and name."""
+
+    names: tuple[tuple[str, str], ...]
+
+    @property
+    def fleets(self) -> list[str]:
+        return sorted({fleet for fleet, _ in self.names})
+
+    def named(self, fleet: str, node: str) -> str:
+        """The name of a node, with that of its fleet where there are several."""
+        return f"{fleet}/{node}" if len(self.fleets) > 1 else node
+
+
+def known_nodes(book: "Routebook", *, node: str | None, fleet: str | None) -> Nodes:
+    """Raises Negative when the tables tell nothing, or nothing of ``node`` or ``fleet``."""
+    rows = book.table("node_coverage").select("fleet", "node").distinct().collect()
+    nodes = Nodes(tuple(sorted((row.fleet, row.node) for row in rows)))
+    if not nodes.names:
         raise Negative(
             f"there is nothing in {book.lake.root} yet: run `routebook spark ingest` and then"
             " `routebook spark build`"
         )
-    if node is not None and node not in nodes:
-        raise Negative(f"no node {node} is known, but {', '.join(nodes)}")
+    if fleet is not None and fleet not in nodes.fleets:
+        raise Negative(f"no fleet {fleet} is known, but {', '.join(nodes.fleets)}")
+    there = [name for name in nodes.names if fleet in (None, name[0])]
+    if node is not None and node not in {name for _, name in there}:
+        others = ", ".join(nodes.named(*name) for name in there)
+        raise Negative(f"no node {node} is known, but {others}")
+    return nodes

@@ -12,7 +12,13 @@ from rich.text import Text
 from routebook.cli.output import Output, json_option, table_of
 from routebook.cli.plain import word
 from routebook.history.words import EXAMPLES, counted
-from routebook_spark.commands.asking import check_known, node_option, shown, time_option
+from routebook_spark.commands.asking import (
+    fleet_option,
+    known_nodes,
+    node_option,
+    shown,
+    time_option,
+)
 from routebook_spark.commands.options import Engine, spark_options
 
 if TYPE_CHECKING:
@@ -23,9 +29,14 @@ _COME_AND_GONE = ("came", "went")
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What is different on one node; ``unknown`` is why that is not known, or None."""
+    """What is different on one node; ``unknown`` is why that is not known, or None.
 
+    ``title`` names it, with its fleet where there are several.
+    """
+
+    fleet: str
     name: str
+    title: str
     unknown: str | None
     brokers: Sequence["Row"]
     topics: Sequence["Row"]
@@ -39,6 +50,7 @@ class _Node:
 @time_option("--to", "end", default="now", help="The second one; default now.")
 @click.option("--topic", help="Only what concerns this topic.")
 @node_option
+@fleet_option
 @json_option
 @spark_options
 def diff(
@@ -47,6 +59,7 @@ def diff(
     end: datetime,
     topic: str | None,
     node: str | None,
+    fleet: str | None,
     as_json: bool,
 ) -> None:
     """Show which brokers and topics came, went or changed between two times.
@@ -59,19 +72,21 @@ def diff(
         from routebook_spark.questions import Routebook
 
         book = Routebook(lake)
-        check_known(book, node)
-        found = book.differences(begin, end, node=node, topic=topic)
-        unknown = {row.node: row.told for row in found.period.select("node", "told").collect()}
+        known = known_nodes(book, node=node, fleet=fleet)
+        found = book.differences(begin, end, node=node, topic=topic, fleet=fleet)
+        periods = found.period.select("fleet", "node", "told").orderBy("fleet", "node").collect()
         brokers = found.by_broker().orderBy("cluster", "broker").collect()
         topics = found.topics().collect()
     nodes = [
         _Node(
-            name,
-            told,
-            [row for row in brokers if row.node == name],
-            [row for row in topics if row.node == name],
+            each.fleet,
+            each.node,
+            known.named(each.fleet, each.node),
+            each.told,
+            [row for row in brokers if (row.fleet, row.node) == (each.fleet, each.node)],
+            [row for row in topics if (row.fleet, row.node) == (each.fleet, each.node)],
         )
-        for name, told in sorted(unknown.items())
+        for each in periods
     ]
     Output(as_json).show(
         lambda: nodes,
@@ -84,7 +99,7 @@ def _shown(begin: datetime, end: datetime, nodes: Sequence[_Node]) -> Iterator[R
     for number, node in enumerate(nodes):
         if number:
             yield Text()
-        yield Text(f"{word(node.name)}, from {shown(begin)} to {shown(end)}\n", style="bold")
+        yield Text(f"{word(node.title)}, from {shown(begin)} to {shown(end)}\n", style="bold")
         if node.unknown is not None:
             yield Text(f"not known: {node.unknown}", style="bold red")
         elif not node.brokers:
@@ -121,6 +136,7 @@ def _document(begin: datetime, end: datetime, nodes: Sequence[_Node]) -> dict[st
         "to": shown(end),
         "nodes": [
             {
+                "fleet": node.fleet,
                 "node": node.name,
                 "known": node.unknown is None,
                 "why": node.unknown,

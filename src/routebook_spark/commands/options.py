@@ -14,7 +14,7 @@ import functools
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,6 +97,8 @@ class Engine:
         try:
             yield spark
         finally:
+            if not self.debug:
+                _hush(spark)
             spark.stop()
 
     @contextmanager
@@ -142,6 +144,16 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="DIR",
         help="The folder of the tables: any path Hadoop can reach. Default: $ROUTEBOOK_TABLES.",
     )(wrapped)
+
+
+def _hush(spark: "SparkSession") -> None:
+    """Before a session is stopped: what it says of work nobody waits for any more is no news.
+
+    An answer that needs no more rows leaves tasks behind, which fail when their blocks are gone.
+    """
+    with suppress(Exception):  # a session that ended by itself has nothing more to say
+        spark.sparkContext.cancelAllJobs()
+        spark.sparkContext.setLogLevel("OFF")
 
 
 def _spinner(text: str) -> Any:

@@ -13,27 +13,56 @@ from routebook.cli.errors import NO
 from routebook.cli.output import Output, json_option, table_of
 from routebook.cli.plain import word
 from routebook.history.words import MASTER, permission
-from routebook_spark.commands.asking import check_known, node_option, shown, time_option
+from routebook_spark.commands.asking import (
+    Nodes,
+    fleet_option,
+    known_nodes,
+    node_option,
+    shown,
+    time_option,
+)
 from routebook_spark.commands.options import Engine, spark_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-_WHY = {
+_TOLD = {
     "none": "no route",
     "down": "the node was down",
-    "unknown": "not known, records of this time are missing",
+    "unknown": "not known",
 }
+_ANSWERS = ("route", "probably")
+_WHY = {
+    "records_lost": "records of this time were lost",
+    "records_missing": "records of this time are missing",
+    "stalled": "the node listened to nobody",
+    "silent": "brokers were listed and nothing was recorded: nobody knows whether it was awake",
+    "clock": "its clock was set, and nobody was awake at this time",
+    "killed": "the node was killed at some moment after {since}",
+    "ended": "there are no records after {since}",
+}
+_NOTHING = "there is nothing of this time, or it does not begin with a state"
 
 
 @click.command()
 @click.argument("topic")
 @time_option("--at", "moment", default="now", help="The time; default now.")
 @node_option
+@fleet_option
 @json_option
 @spark_options
-def route(engine: Engine, topic: str, moment: datetime, node: str | None, as_json: bool) -> None:
+def route(
+    engine: Engine,
+    topic: str,
+    moment: datetime,
+    node: str | None,
+    fleet: str | None,
+    as_json: bool,
+) -> None:
     """Show the route of TOPIC as clients were told it, node by node.
+
+    Where nobody knows whether a node answered at that time, what it knew last is told as probable,
+    or nothing, with the reason.
 
     Times are ISO times (2026-11-15T03:12:04Z; UTC without a zone), times before now (-15m, -2h30m,
     -1d) or "now", by the clock of each node.
@@ -44,35 +73,54 @@ def route(engine: Engine, topic: str, moment: datetime, node: str | None, as_jso
         from routebook_spark.questions import Routebook
 
         book = Routebook(lake)
-        check_known(book, node)
-        rows = book.route(topic, moment, node=node).orderBy("node", "cluster", "broker").collect()
+        nodes = known_nodes(book, node=node, fleet=fleet)
+        found = book.route(topic, moment, node=node, fleet=fleet)
+        rows = found.orderBy("fleet", "node", "cluster", "broker").collect()
     Output(as_json).show(
         lambda: rows,
-        table=lambda found: Group(*_routes(topic, moment, found)),
+        table=lambda found: Group(*_routes(topic, moment, found, nodes)),
         data=lambda found: _document(topic, moment, found),
     )
-    if not any(row.told == "route" for row in rows):
+    if not any(row.told in _ANSWERS and row.broker is not None for row in rows):
         raise click.exceptions.Exit(NO)
 
 
-def _by_node(rows: Sequence["Row"]) -> Iterator[tuple[str, list["Row"]]]:
-    for node, same in groupby(rows, key=lambda row: row.node):
-        yield node, list(same)
+def _by_node(rows: Sequence["Row"]) -> Iterator[list["Row"]]:
+    for _, same in groupby(rows, key=lambda row: (row.fleet, row.node)):
+        yield list(same)
 
 
-def _routes(topic: str, moment: datetime, rows: Sequence["Row"]) -> Iterator[RenderableType]:
-    for number, (node, parts) in enumerate(_by_node(rows)):
+def _why(row: "Row") -> str | None:
+    """The reason why it is not known what was told; None where it is."""
+    if row.told not in ("probably", "unknown"):
+        return None
+    if row.why is None:
+        return _NOTHING
+    since = "" if row.unclear_since is None else shown(row.unclear_since)
+    return _WHY.get(row.why, str(row.why)).format(since=since)
+
+
+def _routes(
+    topic: str, moment: datetime, rows: Sequence["Row"], nodes: Nodes
+) -> Iterator[RenderableType]:
+    for number, parts in enumerate(_by_node(rows)):
         if number:
             yield Text()
-        yield from _route(f"{word(topic)} at {word(node)}, {shown(moment)}", parts)
+        name = nodes.named(parts[0].fleet, parts[0].node)
+        yield from _route(f"{word(topic)} at {word(name)}, {shown(moment)}", parts)
 
 
 def _route(title: str, parts: Sequence["Row"]) -> Iterator[RenderableType]:
-    told = parts[0].told
-    if told != "route":
-        yield Text(f"{title}: {_WHY[told]}", style="bold red")
+    told, why = parts[0].told, _why(parts[0])
+    if parts[0].broker is None:
+        says = "probably no route" if told == "probably" else _TOLD[told]
+        because = "" if why is None else f", because {why}"
+        yield Text(f"{title}: {says}{because}", style="bold red")
         return
-    yield Text(f"{title}\n", style="bold")
+    if why is not None:
+        yield Text(f"{title}: probably, because {why}\n", style="bold yellow")
+    else:
+        yield Text(f"{title}\n", style="bold")
     yield table_of(
         ["cluster", "broker", "id", "role", "address", "confirmed"],
         (
@@ -118,16 +166,18 @@ def _document(topic: str, moment: datetime, rows: Sequence["Row"]) -> dict[str, 
     return {
         "topic": topic,
         "at": shown(moment),
-        "nodes": [_node_document(node, parts) for node, parts in _by_node(rows)],
+        "nodes": [_node_document(parts) for parts in _by_node(rows)],
     }
 
 
-def _node_document(node: str, parts: Sequence["Row"]) -> dict[str, Any]:
+def _node_document(parts: Sequence["Row"]) -> dict[str, Any]:
     first = parts[0]
     return {
-        "node": node,
+        "fleet": first.fleet,
+        "node": first.node,
         "told": first.told,
         "known": first.known,
+        "why": _why(first),
         "partial": first.partial,
         "seq": first.seq,
         "as_of": None if first.as_of is None else shown(first.as_of),

@@ -11,6 +11,9 @@ What a broker is at one moment is told by all nodes together:
 A node knows within its coverage; one that began without its tables knows of a broker when it has
 heard of it, or when it has not for ``GRACE_MS``. A broker that has not been listed for
 ``RETIRED_AFTER_MS`` is retired, and is nothing until it is listed again.
+
+Nodes speak for the brokers of their fleet only. Hours in which none of them was awake have no row,
+however many a clock leapt over.
 """
 
 from datetime import date, timedelta
@@ -22,6 +25,7 @@ from pyspark.sql import functions as F
 from routebook_spark import schemas
 from routebook_spark.gold.clocks import DAY_MS, HOUR_MS, floor_ms, on_common_clock, start_ms
 from routebook_spark.gold.pairs import first_read
+from routebook_spark.gold.witnesses import by_witness, known_parts
 
 GRACE_MS = 120_000
 FAREWELL_MS = 15 * 60_000
@@ -29,7 +33,7 @@ RETIRED_AFTER_MS = 7 * DAY_MS
 GOODBYES = ("unregister", "admin", "moved")
 BLIND_BEGINNINGS = ("started_cold", "first_record")
 
-BROKER = ("cluster", "broker", "broker_id")
+BROKER = ("fleet", "cluster", "broker", "broker_id")
 STATES = ("up", "suspect", "down", "planned", "unknown")
 
 # Nothing before it matters to a broker that is not retired.
@@ -38,6 +42,7 @@ _LOOK_BACK = timedelta(days=8)
 # What can happen at one moment: numbers go up and down, the others are true or not.
 _COUNTED = ("listed", "doubted", "covered", "blinded")
 _NOTED = ("begins", "says_goodbye", "looks_up")
+_BELIEFS = ("sure", "unsure", "aware", "awake")
 
 
 def broker_availability(
@@ -51,7 +56,8 @@ def broker_availability(
 ) -> DataFrame:
     """Rows of the hours and days since ``from_day`` in which a broker was not retired."""
     spells = broker_spells(sessions, suspects, coverage, skew, from_day=from_day)
-    return _rows(_pieces(spells, from_day), slo)
+    covers = _intervals(by_witness(coverage), by_witness(skew), "from_at", "to_at")
+    return _rows(_pieces(spells, _awake_hours(covers, from_day), from_day), slo)
 
 
 def broker_spells(
@@ -62,20 +68,27 @@ def broker_spells(
     *,
     from_day: date | None = None,
 ) -> DataFrame:
-    """``since_ms`` to ``until_ms`` in one ``state``: all that lasts to ``from_day`` at least.
+    """From when to when brokers were in one ``state``: ``since_ms, until_ms, fails, recovers``.
 
-    ``fails`` and ``recovers``: it began with a failure, or with the end of one. A spell may end
-    before it begins, or go on as the next one: neither lasts any time, nor changes anything.
+    Those that end before ``from_day`` are not all there. ``awake``: a node of the fleet was.
     """
     if from_day is not None:
         recent = F.col("until_day") >= F.lit(first_read(skew, from_day - _LOOK_BACK))
         sessions, suspects = sessions.where(recent), suspects.where(recent)
         coverage = coverage.where(recent)
-    stays = _intervals(sessions, skew, "began_at", "ended_at")
-    doubts = _intervals(suspects, skew, "from_at", "to_at")
+    sessions, suspects, coverage, skew = map(by_witness, (sessions, suspects, coverage, skew))
+    seqs = ("from_seq", "to_seq")
+    listed = known_parts(sessions, coverage, since="began_at", until="ended_at", seqs=seqs)
+    doubted = known_parts(suspects, coverage, since="from_at", until="to_at", seqs=seqs)
     covers = _intervals(coverage, skew, "from_at", "to_at")
-    horizon = covers.agg(F.max("until_ms").alias("horizon_ms"))
-    return _spells(_changes(_beliefs(_marks(stays, doubts, covers))), horizon)
+    marks = _marks(
+        _intervals(sessions, skew, "began_at", "ended_at"),
+        _intervals(listed, skew, "began_at", "ended_at"),
+        _intervals(doubted, skew, "from_at", "to_at"),
+        covers,
+    )
+    horizon = covers.groupBy("fleet").agg(F.max("until_ms").alias("horizon_ms"))
+    return _spells(_changes(_beliefs(marks)), horizon)
 
 
 def _intervals(rows: DataFrame, skew: DataFrame, since: str, until: str) -> DataFrame:
@@ -92,15 +105,17 @@ def _intervals(rows: DataFrame, skew: DataFrame, since: str, until: str) -> Data
 # -- what happens, and when
 
 
-def _marks(stays: DataFrame, doubts: DataFrame, covers: DataFrame) -> DataFrame:
-    """One row for each thing that begins or ends for a (broker, node)."""
+def _marks(
+    stays: DataFrame, listings: DataFrame, doubts: DataFrame, covers: DataFrame
+) -> DataFrame:
+    """One row for each thing that begins or ends for a (broker, node).
+
+    ``listings`` and ``doubts`` are what nodes bear witness to of stays, and of doubts in them.
+    """
     since, until = F.col("since_ms"), F.col("until_ms")
     goodbye = F.coalesce(F.col("cause").isin(*GOODBYES), F.lit(False))
-    listed = _marked(
-        stays,
-        _mark(since, listed=F.lit(1), begins=F.lit(True)),
-        _mark(until, listed=F.lit(-1), says_goodbye=goodbye),
-    )
+    told = _marked(stays, _mark(since, begins=F.lit(True)), _mark(until, says_goodbye=goodbye))
+    listed = _marked(listings, _mark(since, listed=F.lit(1)), _mark(until, listed=F.lit(-1)))
     doubted = _marked(doubts, _mark(since, doubted=F.lit(1)), _mark(until, doubted=F.lit(-1)))
     blind = F.col("begins").isin(*BLIND_BEGINNINGS).cast("int")
     covered = _marked(
@@ -108,11 +123,11 @@ def _marks(stays: DataFrame, doubts: DataFrame, covers: DataFrame) -> DataFrame:
         _mark(since, covered=F.lit(1), blinded=blind, looks_up=F.lit(True)),
         _mark(F.least(since + GRACE_MS, until), blinded=-blind),
         _mark(until, covered=F.lit(-1)),
-        of=("node",),
+        of=("fleet", "node"),
     )
     brokers = stays.select(*BROKER).distinct()
-    everywhere = brokers.crossJoin(F.broadcast(covered))
-    return reduce(DataFrame.unionByName, (listed, doubted, everywhere))
+    everywhere = brokers.join(F.broadcast(covered), "fleet")
+    return reduce(DataFrame.unionByName, (told, listed, doubted, everywhere))
 
 
 def _mark(at_ms: Column, **what: Column) -> Column:
@@ -135,10 +150,10 @@ def _marked(
 
 
 def _beliefs(marks: DataFrame) -> DataFrame:
-    """What one node began to believe of one broker: ``sure``, ``unsure``, ``aware`` are 1, 0, -1.
+    """What one node began to believe of one broker: 1, 0 or -1 in each of ``_BELIEFS``.
 
-    They say that it lists the broker and has heard of it, lists it without, and would know if the
-    broker were there: what changed at ``at_ms``.
+    They say that it lists the broker and has heard of it, lists it without, would know if the
+    broker were there, and is awake at all: what changed at ``at_ms``.
     """
     moments = (
         marks.repartition(*BROKER)
@@ -159,13 +174,11 @@ def _beliefs(marks: DataFrame) -> DataFrame:
             "sure": (covered & listed & ~doubted).cast("int"),
             "unsure": (covered & listed & doubted).cast("int"),
             "aware": (covered & ~(blinded & unheard)).cast("int"),
+            "awake": covered.cast("int"),
         }
     )
     return held.withColumns(
-        {
-            name: F.col(name) - F.lag(name, 1, 0).over(of_node)
-            for name in ("sure", "unsure", "aware")
-        }
+        {name: F.col(name) - F.lag(name, 1, 0).over(of_node) for name in _BELIEFS}
     )
 
 
@@ -175,7 +188,7 @@ def _changes(beliefs: DataFrame) -> DataFrame:
     ``left_ms`` is when it was last listed, ``known`` its state without the unknown.
     """
     moments = beliefs.groupBy(*BROKER, "at_ms").agg(
-        *(F.sum(name).alias(name) for name in ("sure", "unsure", "aware")),
+        *(F.sum(name).alias(name) for name in _BELIEFS),
         *(F.max(name).alias(name) for name in ("begins", "says_goodbye")),
     )
     of_broker = Window.partitionBy(*BROKER).orderBy("at_ms")
@@ -186,6 +199,7 @@ def _changes(beliefs: DataFrame) -> DataFrame:
             "up": F.sum("sure").over(so_far) > 0,
             "listed": F.sum(F.col("sure") + F.col("unsure")).over(so_far) > 0,
             "aware": F.sum("aware").over(so_far) > 0,
+            "awake": F.sum("awake").over(so_far) > 0,
             "began_ms": F.max(F.when(F.col("begins"), at_ms)).over(so_far),
             "goodbye_ms": F.max(F.when(F.col("says_goodbye"), at_ms)).over(so_far),
             "next_ms": F.lead("at_ms").over(of_broker),
@@ -218,9 +232,10 @@ def _spells(changes: DataFrame, horizon: DataFrame) -> DataFrame:
     """``since_ms`` to ``until_ms`` in one state, and whether it began with a failure or repair."""
     retired_ms = F.col("left_ms") + RETIRED_AFTER_MS
     was_down = F.coalesce(F.col("before") == "down", F.lit(False))
-    return changes.crossJoin(F.broadcast(horizon)).select(
+    return changes.join(F.broadcast(horizon), "fleet").select(
         *BROKER,
         "state",
+        "awake",
         F.col("at_ms").alias("since_ms"),
         F.least("next_ms", "horizon_ms", F.when(~F.col("listed"), retired_ms)).alias("until_ms"),
         ((F.col("state") == "down") & ~was_down).alias("fails"),
@@ -228,12 +243,31 @@ def _spells(changes: DataFrame, horizon: DataFrame) -> DataFrame:
     )
 
 
-def _pieces(spells: DataFrame, from_day: date | None) -> DataFrame:
-    """Spells cut at full hours; a piece for its hour, and one for its day."""
+def _awake_hours(covers: DataFrame, from_day: date | None) -> DataFrame:
+    """Hours in which a node of the fleet was awake: ``fleet, hour_ms``."""
+    since = F.greatest("since_ms", F.lit(start_ms(from_day)))
+    last = F.greatest(since, F.col("until_ms") - 1)
+    hours = F.sequence(floor_ms(since, HOUR_MS), floor_ms(last, HOUR_MS), F.lit(HOUR_MS))
+    known = covers.where(since <= F.col("until_ms"))
+    return known.select("fleet", F.explode(hours).alias("hour_ms")).distinct()
+
+
+def _pieces(spells: DataFrame, awake_hours: DataFrame, from_day: date | None) -> DataFrame:
+    """Spells cut at full hours; a piece for its hour, and one for its day.
+
+    One in which nobody was awake can share an hour with another only where it begins and ends.
+    """
     since = F.greatest("since_ms", F.lit(start_ms(from_day)))
     until = F.col("until_ms")
-    hours = F.sequence(floor_ms(since, HOUR_MS), floor_ms(until - 1, HOUR_MS), F.lit(HOUR_MS))
-    cut = spells.where(since < until).withColumn("hour_ms", F.explode(hours))
+    first, last = floor_ms(since, HOUR_MS), floor_ms(until - 1, HOUR_MS)
+    hours = F.when(F.col("awake"), F.sequence(first, last, F.lit(HOUR_MS))).otherwise(
+        F.array_distinct(F.array(first, last))
+    )
+    cut = (
+        spells.where(since < until)
+        .withColumn("hour_ms", F.explode(hours))
+        .join(F.broadcast(awake_hours), ["fleet", "hour_ms"], "left_semi")
+    )
     hour = F.col("hour_ms")
     begins_here = F.col("since_ms") >= hour
     grains = F.array(

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routebook_spark.gold.known import HOUR_MS, known_units, told_routes, unit_of
-from routebook_spark.schemas import TOPIC_BALANCE
+from routebook_spark.schemas import TOPIC_BALANCE, WITNESS
 
 STATE = (
     "brokers",
@@ -28,7 +28,8 @@ STATE = (
 
 _READ, _WRITE = 4, 2  # bits of the permission
 _DAY_HOURS = 24
-_TOPIC = ("cluster", "topic")
+_TELLER = ("node", "incarnation")  # of a fleet
+_TOPIC = ("fleet", "cluster", "topic")
 _LOOKED_AT = (*_TOPIC, "day", "hour")
 _PIECE = ("broker", "from_seq", "begin_ms", "end_ms", "readable", "writable")
 
@@ -48,8 +49,7 @@ def topic_balance(
     return rows.select(
         F.to_date(hour_at).alias("day"),
         hour_at.alias("hour_at"),
-        "cluster",
-        "topic",
+        *_TOPIC,
         "state.*",
         (F.col("state.writable_brokers") == 1).alias("single_broker"),
         (F.col("single_ms") / 1000).alias("single_broker_s"),
@@ -60,7 +60,7 @@ def topic_balance(
 
 
 def _told_hours(coverage: DataFrame, from_day: date | None) -> DataFrame:
-    """One row an hour: the node that knew most of it, and what it knew (``spans``)."""
+    """One row an hour of a fleet: the witness that knew most of it, and what (``spans``)."""
     spans = known_units(coverage, HOUR_MS, from_day=from_day).withColumnRenamed("unit", "hour")
     start_ms = F.col("hour") * HOUR_MS
     throughout = F.struct(
@@ -69,7 +69,7 @@ def _told_hours(coverage: DataFrame, from_day: date | None) -> DataFrame:
         (start_ms + HOUR_MS).alias("end_ms"),
     )
     nodes = (
-        spans.groupBy("hour", "node")
+        spans.groupBy("hour", *WITNESS)
         .agg(
             F.min("from_ms").alias("from_ms"),
             F.max("until_ms").alias("until_ms"),
@@ -77,39 +77,36 @@ def _told_hours(coverage: DataFrame, from_day: date | None) -> DataFrame:
         )
         .withColumn("known_ms", _alone_ms(F.array(throughout), F.col("spans")))
     )
-    told = F.struct("node", "from_ms", "until_ms", "spans", "known_ms")
-    most = F.struct(-F.col("known_ms"), F.col("node"))
-    return nodes.groupBy("hour").agg(F.min_by(told, most).alias("told")).select("hour", "told.*")
+    told = F.struct(*_TELLER, "from_ms", "until_ms", "spans", "known_ms")
+    most = F.struct(-F.col("known_ms"), *_TELLER)
+    hours = nodes.groupBy("fleet", "hour").agg(F.min_by(told, most).alias("told"))
+    return hours.select("fleet", "hour", "told.*")
 
 
 def _stretches(told: DataFrame) -> DataFrame:
-    """Hours on end with one teller: ``teller, first_hour, last_hour, next_hour``.
+    """Hours on end with one teller of a fleet: ``first_hour, last_hour, next_hour``.
 
     ``next_hour`` is the first one after them of which anything is known, by another or later.
     """
-    number = F.row_number().over(Window.partitionBy("node").orderBy("hour"))
+    number = F.row_number().over(Window.partitionBy(*WITNESS).orderBy("hour"))
     stretches = (
-        told.select("node", "hour", (F.col("hour") - number).alias("island"))
-        .groupBy("node", "island")
+        told.select(*WITNESS, "hour", (F.col("hour") - number).alias("island"))
+        .groupBy(*WITNESS, "island")
         .agg(F.min("hour").alias("first_hour"), F.max("hour").alias("last_hour"))
     )
-    # Not partitioned: there is one of them for each time that nodes were restarted or replaced.
-    following = F.lead("first_hour").over(Window.orderBy("first_hour"))
-    return stretches.select(
-        F.col("node").alias("teller"), "first_hour", "last_hour", following.alias("next_hour")
-    )
+    following = F.lead("first_hour").over(Window.partitionBy("fleet").orderBy("first_hour"))
+    return stretches.select(*WITNESS, "first_hour", "last_hour", following.alias("next_hour"))
 
 
 def _with_stretches(told: DataFrame, stretches: DataFrame) -> DataFrame:
     """Hours with the ``last_hour`` of their stretch; ``first``: of the day."""
-    by_day = Window.partitionBy(_day_of("hour")).orderBy("hour")
-    within = (F.col("node") == F.col("teller")) & F.col("hour").between(
-        F.col("first_hour"), F.col("last_hour")
-    )
+    by_day = Window.partitionBy("fleet", _day_of("hour")).orderBy("hour")
+    within = F.col("hour").between(F.col("first_hour"), F.col("last_hour"))
     return (
         told.withColumn("first", F.row_number().over(by_day) == 1)
-        .join(F.broadcast(stretches), within)
-        .select("hour", "first", "last_hour", "from_ms", "until_ms", "spans", "known_ms")
+        .join(F.broadcast(stretches), list(WITNESS))
+        .where(within)
+        .select("fleet", "hour", "first", "last_hour", "from_ms", "until_ms", "spans", "known_ms")
     )
 
 
@@ -124,9 +121,10 @@ def _pieces(routes: DataFrame, stretches: DataFrame) -> DataFrame:
     """Routes as they were told, cut where another node begins to tell."""
     first_ms = F.col("first_hour") * HOUR_MS
     until_ms = (F.col("last_hour") + 1) * HOUR_MS
-    told = (F.col("node") == F.col("teller")) & (F.col("begin_ms") < until_ms)
+    met = (F.col("begin_ms") < until_ms) & (F.col("end_ms") > first_ms)
     return (
-        routes.join(F.broadcast(stretches), told & (F.col("end_ms") > first_ms))
+        routes.join(F.broadcast(stretches), list(WITNESS))
+        .where(met)
         .withColumns(
             {
                 "begin_ms": F.greatest("begin_ms", first_ms),
@@ -142,12 +140,12 @@ def _pieces(routes: DataFrame, stretches: DataFrame) -> DataFrame:
 
 
 def _looked_at(pieces: DataFrame, told: DataFrame) -> DataFrame:
-    """The hours of topics in which something may be different: ``cluster, topic, day, hour``."""
+    """The hours of topics in which something may be different."""
     for end in ("begin", "end"):
         known = told.select(
-            F.col("hour").alias(f"{end}_hour"), F.col("until_ms").alias(f"{end}_known_ms")
+            "fleet", F.col("hour").alias(f"{end}_hour"), F.col("until_ms").alias(f"{end}_known_ms")
         )
-        pieces = pieces.join(F.broadcast(known), f"{end}_hour")
+        pieces = pieces.join(F.broadcast(known), ["fleet", f"{end}_hour"])
     hours = F.array_compact(F.array(_hour_to_look_at("begin"), _hour_to_look_at("end")))
     looked_at = pieces.select(*_TOPIC, F.explode(hours).alias("hour")).distinct()
     return looked_at.withColumn("day", _day_of("hour"))
@@ -178,7 +176,7 @@ def _inside(looked_at: DataFrame, pieces: DataFrame, hours: DataFrame) -> DataFr
     """
     days = F.sequence(_day_of("begin_hour"), _day_of("end_hour"))
     by_day = pieces.select(*_TOPIC, *_PIECE, F.explode(days).alias("day"))
-    known = hours.select("hour", "from_ms", "until_ms")
+    known = hours.select("fleet", "hour", "from_ms", "until_ms")
     start_ms, end_ms = F.col("hour") * HOUR_MS, (F.col("hour") + 1) * HOUR_MS
     at = [F.col(f"at.{name}") == F.col(f"piece.{name}") for name in (*_TOPIC, "day")]
     met = (F.col("begin_ms") < end_ms) & (F.col("end_ms") > start_ms)
@@ -186,7 +184,7 @@ def _inside(looked_at: DataFrame, pieces: DataFrame, hours: DataFrame) -> DataFr
         looked_at.alias("at")
         .join(by_day.alias("piece"), [*at, met], "left")
         .select("at.*", *_PIECE)
-        .join(F.broadcast(known), "hour")
+        .join(F.broadcast(known), ["fleet", "hour"])
     )
 
 
@@ -231,7 +229,7 @@ def _states(by_broker: DataFrame, hours: DataFrame) -> DataFrame:
     skew = F.col("max_queues") * F.col("writable_brokers") / F.col("write_queues")
     return (
         totals.withColumn("skew", F.when(F.col("write_queues") > 0, skew))
-        .join(F.broadcast(hours), "hour")
+        .join(F.broadcast(hours), ["fleet", "hour"])
         .select(
             *_TOPIC,
             "hour",
@@ -303,7 +301,7 @@ def _alone_ms(pieces: Column, spans: Column) -> Column:
 
 def _compared(states: DataFrame) -> DataFrame:
     """With the state before each (``previous``), and the hour that is looked at next."""
-    by_hour = Window.partitionBy("cluster", "topic").orderBy("hour")
+    by_hour = Window.partitionBy(*_TOPIC).orderBy("hour")
     return states.withColumns(
         {
             "previous": F.lag("state").over(by_hour),
@@ -317,14 +315,13 @@ def _rows(states: DataFrame, hours: DataFrame) -> DataFrame:
     told = F.when(_noteworthy(), F.array("hour")).otherwise(F.array().cast("array<bigint>"))
     return (
         states.select(
-            "cluster",
-            "topic",
+            *_TOPIC,
             "state",
             F.col("hour").alias("looked_at"),
             F.col("single_ms").alias("looked_ms"),
             F.explode(F.concat(told, _midnights())).alias("hour"),
         )
-        .join(F.broadcast(hours.select("hour", "known_ms")), "hour")
+        .join(F.broadcast(hours.select("fleet", "hour", "known_ms")), ["fleet", "hour"])
         .withColumn(
             "single_ms",
             F.when(F.col("hour") == F.col("looked_at"), F.col("looked_ms")).otherwise(

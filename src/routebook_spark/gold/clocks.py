@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from routebook_spark.schemas import WITNESS
+
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
@@ -16,18 +18,29 @@ def on_common_clock(rows: DataFrame, skew: DataFrame, *instants: str) -> DataFra
     """``rows`` of nodes, with each of ``instants`` (``began_at``) in ms as well (``began_ms``).
 
     The offset is that of the day by the node's own clock; there is one for each day on which it
-    wrote something. Without one the clock is taken to be right.
+    wrote something. Where it is not known, times are by that clock, and ``clock_known`` is false:
+    they are not to be compared with those of other nodes.
     """
-    offsets = skew.select("node", F.col("day").alias("_day"), F.col("offset_ms").alias("_off_ms"))
-    timed = rows
+    key = [name for name in WITNESS if name in rows.columns]
+    offsets = skew.select(
+        *key,
+        F.col("day").alias("_day"),
+        F.col("offset_ms").alias("_off_ms"),
+        F.col("offset_ms").isNull().alias("_unknown"),
+    )
+    timed = rows.withColumn("clock_known", F.lit(True))
     for name in instants:
         # Looked up by equality: finding the day in a list of days costs many times as much.
         known = timed.withColumn("_day", F.to_date(name)).join(
-            F.broadcast(offsets), ["node", "_day"], "left"
+            F.broadcast(offsets), [*key, "_day"], "left"
         )
         corrected = F.unix_millis(name) - F.coalesce("_off_ms", F.lit(0))
-        timed = known.withColumn(f"{name.removesuffix('_at')}_ms", corrected)
-        timed = timed.drop("_day", "_off_ms")
+        timed = known.withColumns(
+            {
+                f"{name.removesuffix('_at')}_ms": corrected,
+                "clock_known": F.col("clock_known") & ~F.coalesce("_unknown", F.lit(False)),
+            }
+        ).drop("_day", "_off_ms", "_unknown")
     return timed
 
 

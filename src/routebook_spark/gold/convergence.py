@@ -3,6 +3,10 @@
 A change is a broker process that came or left, or topics whose queues changed on a broker. It is
 the same change if a node shows the same within ``WINDOW_MS`` of another. Of the other nodes those
 count that knew all the while: from the first showing to their own, or to the end of the window.
+Nodes are those of one fleet whose clocks can be compared.
+
+``nodes_knowing`` should have shown a change and ``nodes`` did: where these are fewer, it never came
+to all, and has no ``lag_ms``.
 """
 
 from datetime import date
@@ -12,7 +16,7 @@ from pyspark.sql import functions as F
 
 from routebook_spark import schemas
 from routebook_spark.gold.clocks import DAY_MS, on_common_clock
-from routebook_spark.gold.pairs import first_read, node_names, with_uncertainty
+from routebook_spark.gold.pairs import first_read, nodes_of_fleets, with_uncertainty
 from routebook_spark.gold.showings import (
     JOINED,
     LEFT,
@@ -22,6 +26,7 @@ from routebook_spark.gold.showings import (
     process_showings,
     topic_showings,
 )
+from routebook_spark.gold.witnesses import by_witness, name_of
 
 LATE_MS = DAY_MS
 """A node that shows what another one showed up to this long ago is late: that is no new change."""
@@ -38,7 +43,8 @@ def convergence(
     from_day: date | None = None,
 ) -> DataFrame:
     """Changes first shown on ``from_day`` or later."""
-    nodes = node_names(coverage)
+    sessions, events, coverage, skew = map(by_witness, (sessions, events, coverage, skew))
+    nodes = list(nodes_of_fleets(coverage))
     if not nodes:
         return coverage.sparkSession.createDataFrame([], schemas.CONVERGENCE)
     if from_day is not None:
@@ -47,7 +53,8 @@ def convergence(
         events = events.where(F.col("day") >= read)
     showings = process_showings(sessions, skew, nodes).unionByName(topic_showings(events, skew))
     of_known = showings.where(F.col("node").isin(nodes))
-    rows = _rows(_seen(_changes(of_known, nodes), coverage, skew), skew)
+    found = _rows(_seen(_changes(of_known, nodes), coverage, skew), skew)
+    rows = found.withColumns({name: name_of(name) for name in ("first_node", "last_node")})
     return rows if from_day is None else rows.where(F.col("day") >= F.lit(from_day))
 
 
@@ -108,8 +115,9 @@ def _first_of(node: str) -> Column:
 
 def _seen(changes: DataFrame, coverage: DataFrame, skew: DataFrame) -> DataFrame:
     """``changes`` with how many nodes showed them, of how many that knew, and who was the last."""
-    covers = on_common_clock(coverage, skew, "from_at", "to_at").select(
-        F.col("node").alias("known_node"), "from_ms", "to_ms"
+    timed = on_common_clock(coverage, skew, "from_at", "to_at").where("clock_known")
+    covers = timed.select(
+        F.col("fleet").alias("known_fleet"), F.col("node").alias("known_node"), "from_ms", "to_ms"
     )
     first_ms = F.col("first_ms")
     shown_ms = F.col("seen.shown_ms")
@@ -119,9 +127,8 @@ def _seen(changes: DataFrame, coverage: DataFrame, skew: DataFrame) -> DataFrame
         F.when(shown_ms <= first_ms + WINDOW_MS, shown_ms).alias("shown_ms"),
     )
     at_first = (F.col("from_ms") <= first_ms) & (F.col("to_ms") >= first_ms)
-    known = each.join(
-        F.broadcast(covers), (F.col("node") == F.col("known_node")) & at_first, "left"
-    )
+    same = (F.col("fleet") == F.col("known_fleet")) & (F.col("node") == F.col("known_node"))
+    known = each.join(F.broadcast(covers), same & at_first, "left")
     knew = F.col("known_node").isNotNull()
     until_ms = F.coalesce("shown_ms", first_ms + WINDOW_MS)
     is_first = F.col("node") == F.col("first_node")

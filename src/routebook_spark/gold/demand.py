@@ -19,7 +19,7 @@ from routebook_spark.gold.known import (
     told_routes,
     unit_of,
 )
-from routebook_spark.schemas import TOPIC_DEMAND
+from routebook_spark.schemas import TOPIC_DEMAND, WITNESS
 
 ZOMBIE_DAYS = 7
 FORGOTTEN_DAYS = 7
@@ -36,6 +36,7 @@ SYSTEM_TOPICS = (
 _SYSTEM_PREFIXES = ("%RETRY%", "%DLQ%")
 _REPLIES = "_REPLY_TOPIC"
 _DAY_HOURS = 24
+_TOPIC = ("fleet", "topic")
 
 
 def topic_demand(
@@ -50,11 +51,11 @@ def topic_demand(
     windows = events.where(F.col("type") == "RouteQueries")
     if from_day is not None:
         windows = windows.where(F.col("day") >= F.lit(from_day))
-    unlisted = windows.groupBy("day").agg(F.sum("data.others").alias("unlisted"))
+    unlisted = windows.groupBy("fleet", "day").agg(F.sum("data.others").alias("unlisted"))
     days = (
         _presence(versions, coverage, from_day)
-        .join(_asked(windows), ["topic", "day"], "full")
-        .join(F.broadcast(unlisted), "day", "left")
+        .join(_asked(windows), [*_TOPIC, "day"], "full")
+        .join(F.broadcast(unlisted), ["fleet", "day"], "left")
         .withColumn("unlisted", F.coalesce("unlisted", F.lit(0).cast("long")))
     )
     return _rows(_counted(days, _before(earlier, from_day)))
@@ -64,17 +65,19 @@ def topic_demand(
 
 
 def _asked(windows: DataFrame) -> DataFrame:
-    """``topic, day`` and the ``asked`` hours: sums over nodes. A window counts where it ends."""
+    """Topics, days and the ``asked`` hours: sums over nodes. A window counts where it ends."""
     hours = (
-        windows.select("day", "node", "at", F.explode("data.queries").alias("query"))
-        .groupBy(F.col("query.topic").alias("topic"), "day", F.hour("at").alias("hour"), "node")
+        windows.select("day", "fleet", "node", "at", F.explode("data.queries").alias("query"))
+        .groupBy(
+            "fleet", F.col("query.topic").alias("topic"), "day", F.hour("at").alias("hour"), "node"
+        )
         .agg(
             F.sum("query.known").alias("known"),
             F.sum("query.unknown").alias("unknown"),
             F.sum("query.not_ready").alias("not_ready"),
             F.max("at").alias("last_asked_at"),
         )
-        .groupBy("topic", "day", "hour")
+        .groupBy(*_TOPIC, "day", "hour")
         .agg(
             F.sum("known").alias("known"),
             F.sum("unknown").alias("unknown"),
@@ -84,7 +87,7 @@ def _asked(windows: DataFrame) -> DataFrame:
         )
     )
     hour = F.struct("hour", "known", "unknown", "not_ready", "nodes", "last_asked_at")
-    return hours.groupBy("topic", "day").agg(
+    return hours.groupBy(*_TOPIC, "day").agg(
         F.collect_list(hour).alias("asked"), F.max("last_asked_at").alias("asked_at")
     )
 
@@ -93,12 +96,12 @@ def _asked(windows: DataFrame) -> DataFrame:
 
 
 def _presence(versions: DataFrame, coverage: DataFrame, from_day: date | None) -> DataFrame:
-    """``topic, day`` and a bit for each of the ``hours`` in which it was on any node.
+    """Topics, days and a bit for each of the ``hours`` in which it was on any node.
 
     Only days of which a node knows anything. ``own``: named after the broker or cluster it is of.
     """
     known_days = known_units(coverage, DAY_MS, from_day=from_day)
-    horizon = known_days.groupBy("node").agg(F.max("until_ms").alias("horizon_ms"))
+    horizon = known_days.groupBy(*WITNESS).agg(F.max("until_ms").alias("horizon_ms"))
     own = (
         F.col("topic").isin(F.col("broker"), F.col("cluster"))
         | (F.col("topic") == F.concat("broker", F.lit(_REPLIES)))
@@ -107,9 +110,9 @@ def _presence(versions: DataFrame, coverage: DataFrame, from_day: date | None) -
     # Brokers and nodes tell of the same topic in the same hours: a few rows are left of them.
     spans = (
         told_routes(versions, from_day=from_day)
-        .join(F.broadcast(horizon), "node")
+        .join(F.broadcast(horizon), list(WITNESS))
         .select(
-            "topic",
+            *_TOPIC,
             unit_of("begin_ms", HOUR_MS).alias("first_hour"),
             unit_of(F.least("end_ms", "horizon_ms") - 1, HOUR_MS).alias("last_hour"),
             own.alias("own"),
@@ -125,11 +128,13 @@ def _presence(versions: DataFrame, coverage: DataFrame, from_day: date | None) -
     first = F.greatest(F.col("first_hour") - day_hour, F.lit(0)).cast("int")
     last = F.least(F.col("last_hour") - day_hour, F.lit(_DAY_HOURS - 1)).cast("int")
     bits = _power_of_2(last + 1) - _power_of_2(first)
+    # Matched with the days that are known: a clock may have leapt over thousands in between.
+    known = F.broadcast(known_days.select("fleet", "unit").distinct())
     return (
-        spans.where(first_day <= last_day)
-        .withColumn("unit", F.explode(F.sequence(first_day, last_day)))
-        .join(F.broadcast(known_days.select("unit").distinct()), "unit")
-        .groupBy("topic", day_of(F.col("unit")).alias("day"))
+        spans.withColumns({"first_day": first_day, "last_day": last_day})
+        .join(known, "fleet")
+        .where(F.col("unit").between(F.col("first_day"), F.col("last_day")))
+        .groupBy(*_TOPIC, day_of(F.col("unit")).alias("day"))
         .agg(F.bit_or(bits).alias("hours"), F.bool_or("own").alias("own"))
     )
 
@@ -156,7 +161,7 @@ def _before(earlier: DataFrame, from_day: date | None) -> DataFrame:
     else:
         first = from_day - timedelta(days=FORGOTTEN_DAYS)
         earlier = earlier.where((F.col("day") >= F.lit(first)) & (F.col("day") < F.lit(from_day)))
-    return earlier.groupBy("topic").agg(
+    return earlier.groupBy(*_TOPIC).agg(
         F.max("day").alias("day"),
         F.max("last_asked_at").alias("asked_at"),
         F.max_by("unasked_days", "day").alias("unasked"),
@@ -167,7 +172,7 @@ def _before(earlier: DataFrame, from_day: date | None) -> DataFrame:
 def _counted(days: DataFrame, before: DataFrame) -> DataFrame:
     """``days`` with ``unasked_days`` and ``last_asked_at``, counted on from ``before``."""
     silent = F.col("asked_at").isNull() & (F.col("unlisted") == 0)
-    run = Window.partitionBy("topic", "run").orderBy("day")
+    run = Window.partitionBy(*_TOPIC, "run").orderBy("day")
     return (
         days.withColumn("unasked", F.when(silent, 1).otherwise(0))
         .unionByName(before, allowMissingColumns=True)
@@ -180,7 +185,7 @@ def _counted(days: DataFrame, before: DataFrame) -> DataFrame:
 
 def _run() -> Column:
     """The number of a stretch that begins with a question, or after a long absence."""
-    by_day = Window.partitionBy("topic").orderBy("day")
+    by_day = Window.partitionBy(*_TOPIC).orderBy("day")
     absence = F.datediff(F.col("day"), F.lag("day").over(by_day))
     begins = F.col("asked_at").isNotNull() | F.coalesce(absence > FORGOTTEN_DAYS, F.lit(False))
     return F.sum(begins.cast("int")).over(by_day)

@@ -2,7 +2,8 @@
 
 A broker that one node lists and another does not is one divergence, however many topics it holds.
 Where both list it, its addresses are compared, and the queues of each topic. Of a node that is
-down, or whose records are missing, nothing is known: it disagrees with nobody.
+down or asleep, or whose records are missing, nothing is known: it disagrees with nobody. Nor does
+one whose clock cannot be compared, or one of another fleet.
 
 Times are compared on the common clock. What was over within the uncertainty of two clocks may never
 have been, and is left out; so is what differed only while the topics of a broker were arriving.
@@ -20,19 +21,22 @@ from routebook_spark.gold.pairs import (
     ABSENT,
     PAIR,
     UNSEEN_ENDS,
+    Fleets,
     first_read,
     in_pairs,
     known_together,
-    node_names,
+    nodes_of_fleets,
     side_by_side,
     with_uncertainty,
 )
+from routebook_spark.gold.witnesses import by_witness, name_of
 from routebook_spark.tables import OPEN
 
 ARRIVAL_MS = 5000
 """A registration is taken over in parts: a topic may come this long after its broker."""
 
-BROKER = ("cluster", "broker")
+BROKER = ("fleet", "cluster", "broker")
+FLEET_PAIR = ("fleet", *PAIR)
 TOPIC = (*BROKER, "topic")
 
 _GONE = "gone"  # a claim about a topic: it went with its broker
@@ -57,8 +61,10 @@ def divergence(
     ``earlier`` is the table as it was: divergences that began before ``from_day`` are looked up in
     it. No node that was known up to an earlier day may have new records: see ``first_touched``.
     """
-    nodes = node_names(coverage)
-    if len(nodes) < 2:
+    versions, sessions, coverage, skew = map(by_witness, (versions, sessions, coverage, skew))
+    nodes = nodes_of_fleets(coverage)
+    fleets = [fleet for each in nodes.values() for fleet in each]
+    if len(fleets) == len(set(fleets)):  # nobody to compare anybody with
         return coverage.sparkSession.createDataFrame([], schemas.DIVERGENCE)
     since_ms = 0
     if from_day is not None:
@@ -74,21 +80,26 @@ def divergence(
         _islands(on_topics, TOPIC), allowMissingColumns=True
     )
     if from_day is None or earlier is None:
-        return _rows(found, skew)
+        return _named(_rows(found, skew))
     before = earlier.where(F.col("until_day") >= F.lit(from_day)).withColumns(
         {"from_ms": F.unix_millis("from_at"), "to_ms": F.unix_millis("to_at")}
     )
-    rows = _rows(_begun_before(found, before, since_ms), skew)
+    rows = _named(_rows(_begun_before(found, before, since_ms), skew))
     return rows.where(F.col("until_day") >= F.lit(from_day)).unionByName(
         _open_before(before, known, since_ms)
     )
+
+
+def _named(rows: DataFrame) -> DataFrame:
+    """``rows`` of witnesses with the names of their nodes."""
+    return rows.withColumns({name: name_of(name) for name in PAIR})
 
 
 # -- brokers
 
 
 def _broker_fragments(
-    groups: DataFrame, nodes: list[str], known: DataFrame, since_ms: int
+    groups: DataFrame, nodes: Fleets, known: DataFrame, since_ms: int
 ) -> DataFrame:
     """What two nodes say of a broker that one of them lists, while both know."""
     said = side_by_side(_not_before(groups, since_ms), nodes, about=BROKER)
@@ -97,13 +108,13 @@ def _broker_fragments(
     )
     ending = F.when(F.col("goes_on"), "open").otherwise("unknown")
     spans = known.where(F.col("known_to_ms") > since_ms).select(
-        *PAIR,
+        *FLEET_PAIR,
         F.greatest("known_from_ms", F.lit(since_ms)).alias("span_from_ms"),
         F.col("known_to_ms").alias("span_to_ms"),
         ending.alias("span_ending"),
         F.lit(0).alias("settled_ms"),
     )
-    return _within(pieces, F.broadcast(spans), on=PAIR)
+    return _within(pieces, F.broadcast(spans), on=FLEET_PAIR)
 
 
 def _both_list(on_brokers: DataFrame) -> DataFrame:
@@ -191,7 +202,7 @@ def _claim(seq: str, at_ms: Column, claim: Column) -> Column:
 
 
 def _topic_fragments(
-    topics: DataFrame, nodes: list[str], spans: DataFrame, since_ms: int
+    topics: DataFrame, nodes: Fleets, spans: DataFrame, since_ms: int
 ) -> DataFrame:
     """Where two nodes that list a broker differ about the queues of a topic on it."""
     said = side_by_side(_not_before(topics, since_ms), nodes, about=TOPIC)
@@ -303,7 +314,8 @@ def _begun_before(found: DataFrame, before: DataFrame, since_ms: int) -> DataFra
     begun = before.where((F.col("from_ms") <= settled_ms) & goes_on).select(
         F.struct(*TOPIC, *PAIR).alias("key"), F.struct("from_ms", "view_a", "view_b").alias("begun")
     )
-    here = F.when(F.col("from_ms") == since_ms, F.struct(*TOPIC, *PAIR))
+    pair = [name_of(name).alias(name) for name in PAIR]
+    here = F.when(F.col("from_ms") == since_ms, F.struct(*TOPIC, *pair))
     return (
         found.withColumn("key", here)
         .join(begun, "key", "left")
@@ -325,7 +337,7 @@ def _open_before(before: DataFrame, known: DataFrame, since_ms: int) -> DataFram
     )
     return (
         before.where("ending = 'open'")
-        .join(F.broadcast(known), list(PAIR))
+        .join(F.broadcast(_named(known)), list(FLEET_PAIR))
         .where(inside & (F.col("known_to_ms") <= since_ms))
         .select(*schemas.DIVERGENCE.fieldNames())
     )

@@ -8,7 +8,8 @@ When a process gave its last sign of life is told by how it ended:
 
 ``unregister``, ``admin``         as it was removed: nothing was to be detected
 ``connection_closed``             as it was removed: its end closed the connection
-``expired``                       its timeout before; a removal waits for the next look at most
+``expired``                       its timeout before; a removal waits for the next look at most,
+                                  and a node that slept does not count that time
 any of those, held by the guard   before the guard held it, as long as the guard says
 ``idle``, ``not_confirmed``, ``replaced``   the last record of it, of ``LOOK_BACK_MS`` at most
 
@@ -23,6 +24,8 @@ from pyspark.sql import functions as F
 from routebook_spark import schemas
 from routebook_spark.gold.clocks import DAY_MS, on_common_clock
 from routebook_spark.gold.pairs import first_read
+from routebook_spark.gold.witnesses import pauses
+from routebook_spark.schemas import WITNESS
 
 POLL_S = 30.0
 LOOK_BACK_DAYS = 1
@@ -35,7 +38,7 @@ PLANNED = ("unregister", "admin")
 NOTICED = (*PLANNED, "connection_closed")
 RECORDED = ("idle", "not_confirmed", "replaced")
 
-GROUP = ("node", "cluster", "broker")
+GROUP = (*WITNESS, "cluster", "broker")
 PROCESS = (*GROUP, "broker_id", "addr")
 ENDED = (*PROCESS, "to_seq")
 
@@ -47,6 +50,7 @@ def stale_exposure(
     suspects: DataFrame,
     events: DataFrame,
     versions: DataFrame,
+    coverage: DataFrame,
     skew: DataFrame,
     *,
     from_day: date | None = None,
@@ -60,12 +64,14 @@ def stale_exposure(
             rows.where(recent) for rows in (sessions, suspects, versions)
         )
         events = events.where(F.col("day") >= read)
+        coverage = coverage.where(recent)
     causes = (*NOTICED, "expired", *RECORDED)
     gone = sessions.where(F.col("to_seq").isNotNull() & F.col("cause").isin(*causes)).withColumns(
         {"removed_ms": F.unix_millis("ended_at"), "began_ms": F.unix_millis("began_at")}
     )
     # Durations are by the clock of the node; the common one only says when it was.
-    alive = on_common_clock(_last_alive(gone, suspects, events), skew, "ended_at").withColumn(
+    last_alive = _last_alive(gone, suspects, events, coverage)
+    alive = on_common_clock(last_alive, skew, "ended_at").withColumn(
         "ahead_ms", F.col("removed_ms") - F.col("ended_ms")
     )
     counted = _with_topics(_with_topics_lost(alive, versions), versions)
@@ -76,12 +82,14 @@ def stale_exposure(
 # -- the last sign of life
 
 
-def _last_alive(gone: DataFrame, suspects: DataFrame, events: DataFrame) -> DataFrame:
+def _last_alive(
+    gone: DataFrame, suspects: DataFrame, events: DataFrame, coverage: DataFrame
+) -> DataFrame:
     cause = F.col("cause")
-    timeout_ms = F.coalesce(F.nullif("heartbeat_timeout_ms", F.lit(0)), F.lit(UNKNOWN_TIMEOUT_MS))
+    slept_ms = F.coalesce("slept_ms", F.lit(0))
     by_cause = (
         F.when(cause.isin(*NOTICED), F.col("removed_ms"))
-        .when(cause == "expired", F.col("removed_ms") - timeout_ms)
+        .when(cause == "expired", F.col("removed_ms") - _timeout_ms() - slept_ms)
         .otherwise(F.col("recorded_ms"))
     )
     alive_ms = F.coalesce(F.when(~cause.isin(*PLANNED), F.col("held_ms")), by_cause)
@@ -89,7 +97,26 @@ def _last_alive(gone: DataFrame, suspects: DataFrame, events: DataFrame) -> Data
     return (
         gone.join(_held(gone, suspects), list(ENDED), "left")
         .join(_recorded(gone, events), list(ENDED), "left")
+        .join(_slept(gone, coverage), list(ENDED), "left")
         .withColumn("alive_ms", F.least("removed_ms", F.greatest(alive_ms, earliest_ms)))
+    )
+
+
+def _timeout_ms() -> Column:
+    return F.coalesce(F.nullif("heartbeat_timeout_ms", F.lit(0)), F.lit(UNKNOWN_TIMEOUT_MS))
+
+
+def _slept(gone: DataFrame, coverage: DataFrame) -> DataFrame:
+    """How long the node slept while those it let expire were silent: ``slept_ms``."""
+    stalls = pauses(coverage).where("deaf_why = 'stalled'")
+    here = (F.col("deaf_seq") > F.col("from_seq")) & (F.col("deaf_seq") <= F.col("to_seq"))
+    silent = F.col("deaf_to_ms") > F.col("removed_ms") - _timeout_ms()
+    return (
+        gone.where("cause = 'expired'")
+        .join(F.broadcast(stalls), list(WITNESS))
+        .where(here & silent)
+        .groupBy(*ENDED)
+        .agg(F.sum(F.col("deaf_to_ms") - F.col("deaf_from_ms")).alias("slept_ms"))
     )
 
 
@@ -187,7 +214,7 @@ def _with_topics_lost(gone: DataFrame, versions: DataFrame) -> DataFrame:
     steps = _routable(versions).select(
         *GROUP, "topic", F.inline(F.array_compact(F.array(comes, goes)))
     )
-    in_order = Window.partitionBy("node", "topic").orderBy("seq")
+    in_order = Window.partitionBy(*WITNESS, "topic").orderBy("seq")
     so_far = in_order.rangeBetween(Window.unboundedPreceding, Window.currentRow)
     lost = (
         steps.withColumn("left", F.sum("step").over(so_far))

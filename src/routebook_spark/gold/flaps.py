@@ -13,8 +13,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routebook_spark import schemas
+from routebook_spark.gold.availability import BLIND_BEGINNINGS, GRACE_MS
 from routebook_spark.gold.clocks import DAY_MS, HOUR_MS, floor_ms, on_common_clock, start_ms
 from routebook_spark.gold.pairs import first_read
+from routebook_spark.gold.witnesses import NODE, by_witness, known_parts, name_of
 
 STEP = 1000.0
 CEILING = 16_000.0
@@ -26,7 +28,7 @@ UNSEEN_ENDS = ("node_restarted", "lost_track")  # of the node, not of the broker
 CALM_ENDS = ("unregister", "admin", *UNSEEN_ENDS)
 FEWEST_BROKERS = 3  # on a node, to blame it
 
-BROKER = ("cluster", "broker", "broker_id")
+BROKER = ("fleet", "cluster", "broker", "broker_id")
 
 # The day before, and the time to return within.
 _LOOK_BACK = timedelta(days=2)
@@ -39,14 +41,21 @@ def flaps(
     if from_day is not None:
         recent = F.col("until_day") >= F.lit(first_read(skew, from_day - _LOOK_BACK))
         sessions, coverage = sessions.where(recent), coverage.where(recent)
+    sessions, coverage, skew = map(by_witness, (sessions, coverage, skew))
     covers = on_common_clock(coverage, skew, "from_at", "to_at")
-    horizons = covers.groupBy("node").agg(F.max("to_ms").alias("horizon_ms"))
+    horizons = covers.groupBy(*NODE).agg(F.max("to_ms").alias("horizon_ms"))
     timed = on_common_clock(sessions, skew, "began_at", "ended_at")
     # Everything but the count of brokers on a node is per broker: rows are moved once.
-    stays = _with_moves(timed.join(F.broadcast(horizons), "node").repartition(*BROKER))
+    stays = _with_moves(timed.join(F.broadcast(horizons), list(NODE)).repartition(*BROKER))
+    listed = known_parts(
+        sessions, coverage, since="began_at", until="ended_at", seqs=("from_seq", "to_seq")
+    )
+    listings = on_common_clock(listed, skew, "began_at", "ended_at")
     hours = _hours(_penalties(_days(stays, from_day)))
-    blamed = _blamed(hours, _troubled(stays, from_day), _knowing(covers, from_day))
-    return blamed.select(*schemas.FLAPS.fieldNames())
+    troubled = _troubled(stays, listings, from_day)
+    blamed = _blamed(hours, troubled, _knowing(covers, from_day))
+    named = blamed.withColumn("node", name_of("node"))
+    return named.select(*schemas.FLAPS.fieldNames())
 
 
 # -- coming and going
@@ -166,28 +175,39 @@ def _hours(penalties: DataFrame) -> DataFrame:
 
 
 def _knowing(covers: DataFrame, from_day: date | None) -> DataFrame:
-    """The stretches of coverage of each hour, of all nodes: ``covers``, a list."""
-    since = F.greatest("from_ms", F.lit(start_ms(from_day)))
-    each = covers.where(since <= F.col("to_ms")).select(
-        F.struct("node", "from_ms", "to_ms").alias("span"),
+    """The stretches in which nodes could see, by hours of their fleet: ``covers``, a list.
+
+    One that began without its tables sees who is not there after ``GRACE_MS``. One whose clock
+    cannot be compared sees nothing of what others see.
+    """
+    blind_ms = F.when(F.col("begins").isin(*BLIND_BEGINNINGS), GRACE_MS).otherwise(0)
+    sees_ms = F.col("from_ms") + blind_ms
+    since = F.greatest(sees_ms, F.lit(start_ms(from_day)))
+    each = covers.where(F.col("clock_known") & (since <= F.col("to_ms"))).select(
+        "fleet",
+        F.struct("node", sees_ms.alias("from_ms"), "to_ms").alias("span"),
         F.explode(_hours_of(since, F.col("to_ms"))).alias("hour_ms"),
     )
-    return each.groupBy("hour_ms").agg(F.collect_list("span").alias("covers"))
+    return each.groupBy("fleet", "hour_ms").agg(F.collect_list("span").alias("covers"))
 
 
-def _troubled(stays: DataFrame, from_day: date | None) -> DataFrame:
+def _troubled(stays: DataFrame, listings: DataFrame, from_day: date | None) -> DataFrame:
     """Hours of a node in which most of its brokers came or went."""
     since = F.greatest("began_ms", F.lit(start_ms(from_day)))
-    until = F.greatest("began_ms", F.coalesce("ended_ms", "horizon_ms"))
-    listed = F.transform(_hours_of(since, until), lambda hour: _noted(hour, moved=0))
-    moved = F.transform("moves", lambda m: _noted(floor_ms(m["at_ms"], HOUR_MS), moved=1))
-    each = stays.where(since <= until).select(*BROKER, "node", F.inline(F.concat(listed, moved)))
+    until = F.greatest("began_ms", "ended_ms")
+    hours = F.transform(_hours_of(since, until), lambda hour: _noted(hour, moved=0))
+    listed = listings.where(since <= until).select(*BROKER, "node", F.inline(hours))
+    moves = F.transform("moves", lambda m: _noted(floor_ms(m["at_ms"], HOUR_MS), moved=1))
+    moved = stays.select(*BROKER, "node", F.inline(moves)).where(
+        F.col("hour_ms") >= start_ms(from_day)
+    )
+    each = listed.unionByName(moved)
     brokers = each.groupBy(*BROKER, "node", "hour_ms").agg(F.max("moved").alias("moved"))
-    counts = brokers.groupBy("node", "hour_ms").agg(
+    counts = brokers.groupBy(*NODE, "hour_ms").agg(
         F.count("*").alias("brokers"), F.sum("moved").alias("moved")
     )
     most = (F.col("brokers") >= FEWEST_BROKERS) & (2 * F.col("moved") > F.col("brokers"))
-    return counts.where(most).select("node", "hour_ms", F.lit(True).alias("troubled"))
+    return counts.where(most).select(*NODE, "hour_ms", F.lit(True).alias("troubled"))
 
 
 def _noted(hour: Column, *, moved: int) -> Column:
@@ -209,12 +229,13 @@ def _blamed(hours: DataFrame, troubled: DataFrame, knowing: DataFrame) -> DataFr
                 "last_ms": F.max("last_ms").over(in_hour),
             }
         )
-        .join(F.broadcast(knowing), "hour_ms", "left")
-        .join(F.broadcast(troubled), ["node", "hour_ms"], "left")
+        .join(F.broadcast(knowing), ["fleet", "hour_ms"], "left")
+        .join(F.broadcast(troubled), [*NODE, "hour_ms"], "left")
     )
+    # Who was not there all the while may have missed it: that is not to have seen otherwise.
     watching = F.filter(
         "covers",
-        lambda span: (span["from_ms"] <= F.col("last_ms")) & (span["to_ms"] >= F.col("first_ms")),
+        lambda span: (span["from_ms"] <= F.col("first_ms")) & (span["to_ms"] >= F.col("last_ms")),
     )
     others = F.coalesce(
         F.transform(watching, lambda span: span["node"]), F.array().cast("array<string>")

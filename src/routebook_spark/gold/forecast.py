@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from routebook_spark.gold.known import DAY_MS, LAST_MS, day_of, known_units, told_routes, unit_of
-from routebook_spark.schemas import CAPACITY_FORECAST
+from routebook_spark.schemas import CAPACITY_FORECAST, WITNESS
 
 LIMIT_BYTES = 16 * 1024 * 1024
 TOPIC_BYTES = 144
@@ -22,6 +22,9 @@ HISTORY_DAYS = 28
 LEAST_DAYS = 3
 FAR_DAYS = 3650
 """A day that is further off is not named."""
+
+BROKER = ("fleet", "cluster", "broker")
+GROUP = (*WITNESS, "cluster", "broker")
 
 
 def capacity_forecast(
@@ -35,12 +38,12 @@ def capacity_forecast(
             F.lit(from_day - timedelta(days=1)),
         )
         before = earlier.where(looked_back).select(
-            "day", "cluster", "broker", "topics", "registration_bytes", F.lit(False)
+            "day", *BROKER, "topics", "registration_bytes", F.lit(False)
         )
         sizes = sizes.union(before)
     number = F.unix_date("day").cast("long")
     history = (
-        Window.partitionBy("cluster", "broker")
+        Window.partitionBy(*BROKER)
         .orderBy(number)
         .rangeBetween(1 - HISTORY_DAYS, Window.currentRow)
     )
@@ -96,23 +99,24 @@ def _sizes(versions: DataFrame, coverage: DataFrame, from_day: date | None) -> D
     """
     days = (
         known_units(coverage, DAY_MS, from_day=from_day)
-        .groupBy("node", F.col("unit").alias("day_number"))
+        .groupBy(*WITNESS, F.col("unit").alias("day_number"))
         .agg(F.max("until_ms").alias("until_ms"))
     )
     steps = (
         _steps(versions, days, from_day)
-        .groupBy("node", "cluster", "broker", "day_number")
+        .groupBy(*GROUP, "day_number")
         .agg(F.sum("topics").alias("topics"), F.sum("bytes").alias("bytes"))
     )
-    groups = steps.select("node", "cluster", "broker").distinct()
-    quiet = groups.join(F.broadcast(days.select("node", "day_number")), "node").select(
-        "node", "cluster", "broker", "day_number", F.lit(0), F.lit(0), F.lit(True)
+    groups = steps.select(*GROUP).distinct()
+    known = F.broadcast(days.select(*WITNESS, "day_number"))
+    quiet = groups.join(known, list(WITNESS)).select(
+        *GROUP, "day_number", F.lit(0), F.lit(0), F.lit(True)
     )
-    so_far = Window.partitionBy("node", "cluster", "broker").orderBy("day_number")
+    so_far = Window.partitionBy(*GROUP).orderBy("day_number")
     states = (
         steps.withColumn("known", F.lit(False))
         .union(quiet)
-        .groupBy("node", "cluster", "broker", "day_number")
+        .groupBy(*GROUP, "day_number")
         .agg(
             F.sum("topics").alias("topics"),
             F.sum("bytes").alias("bytes"),
@@ -124,12 +128,11 @@ def _sizes(versions: DataFrame, coverage: DataFrame, from_day: date | None) -> D
     )
     size = F.struct((F.col("bytes") + FIXED_BYTES).alias("bytes"), "topics")
     return (
-        states.groupBy("day_number", "cluster", "broker")
+        states.groupBy("day_number", *BROKER)
         .agg(F.max(size).alias("size"))
         .select(
             day_of(F.col("day_number")).alias("day"),
-            "cluster",
-            "broker",
+            *BROKER,
             F.col("size.topics").alias("topics"),
             F.col("size.bytes").alias("registration_bytes"),
         )
@@ -139,9 +142,7 @@ def _sizes(versions: DataFrame, coverage: DataFrame, from_day: date | None) -> D
 def _steps(versions: DataFrame, days: DataFrame, from_day: date | None) -> DataFrame:
     """One up, one down for each route: on the first day at the end of which it is (not) there."""
     routes = told_routes(versions, from_day=from_day).select(
-        "node",
-        "cluster",
-        "broker",
+        *GROUP,
         (2 * F.octet_length("topic") + TOPIC_BYTES).cast("long").alias("bytes"),
         F.explode(
             F.array(
@@ -154,14 +155,12 @@ def _steps(versions: DataFrame, days: DataFrame, from_day: date | None) -> DataF
     dated = (
         routes.where(F.col("step.at_ms") < LAST_MS)
         .withColumn("day_number", F.greatest(unit_of("step.at_ms", DAY_MS), first_day))
-        .join(F.broadcast(days), ["node", "day_number"], "left")
+        .join(F.broadcast(days), [*WITNESS, "day_number"], "left")
     )
     # What happened when the node no longer knew enough shows on the day after.
     late = F.when(F.col("step.at_ms") >= F.col("until_ms"), 1).otherwise(0)
     return dated.select(
-        "node",
-        "cluster",
-        "broker",
+        *GROUP,
         (F.col("day_number") + late).alias("day_number"),
         F.col("step.sign").cast("long").alias("topics"),
         (F.col("step.sign") * F.col("bytes")).alias("bytes"),

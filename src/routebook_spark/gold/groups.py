@@ -5,11 +5,13 @@ from pyspark.sql import functions as F
 
 from routebook_spark.gold.clocks import on_common_clock
 from routebook_spark.gold.pairs import ABSENT, UNSEEN_ENDS
+from routebook_spark.gold.witnesses import NODE
 
 REPLACED_WITHIN_MS = 1000
 """Whoever takes an id over is told of right after the one that had it."""
 
-_GROUP = ("node", "cluster", "broker")
+_GROUP = (*NODE, "cluster", "broker")
+_BROKER = ("fleet", "cluster", "broker")
 
 
 def group_claims(sessions: DataFrame, skew: DataFrame) -> DataFrame:
@@ -18,7 +20,7 @@ def group_claims(sessions: DataFrame, skew: DataFrame) -> DataFrame:
     ``back_ms`` and ``back_seq``: when a broker that is absent from here on came back; null when it
     did not.
     """
-    ids = sessions.groupBy("cluster", "broker").agg(F.count_distinct("broker_id").alias("ids"))
+    ids = sessions.groupBy(*_BROKER).agg(F.count_distinct("broker_id").alias("ids"))
     (most,) = ids.agg(F.max("ids").alias("ids")).collect()
     in_order = Window.partitionBy(*_GROUP).orderBy("seq", "begins")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -56,11 +58,11 @@ def _entries(sessions: DataFrame, skew: DataFrame) -> DataFrame:
 
     ``place`` numbers the ids of a broker.
     """
-    timed = on_common_clock(sessions, skew, "began_at", "ended_at").repartition("cluster", "broker")
+    timed = on_common_clock(sessions, skew, "began_at", "ended_at").repartition(*_BROKER)
     at_id = Window.partitionBy(*_GROUP, "broker_id").orderBy("from_seq")
     waits_ms = F.lead("began_ms").over(at_id) - F.col("ended_ms")
     replaced = (F.col("cause") == "replaced") & (waits_ms <= REPLACED_WITHIN_MS)
-    of_broker = Window.partitionBy("cluster", "broker").orderBy("broker_id")
+    of_broker = Window.partitionBy(*_BROKER).orderBy("broker_id")
     as_json = F.to_json(F.create_map(F.col("broker_id").cast("string"), "addr"))
     stays = timed.withColumns(
         {

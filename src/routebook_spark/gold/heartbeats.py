@@ -10,12 +10,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routebook_spark import schemas
+from routebook_spark.gold.witnesses import pauses
+from routebook_spark.schemas import WITNESS
 
 STEP_MS = 100
 UNKNOWN_TIMEOUT_MS = 120_000  # of brokers that say nothing
 NEAR_MISS = (3, 4)  # of the timeout
 
-PROCESS = ("node", "cluster", "broker", "broker_id", "addr")
+PROCESS = (*WITNESS, "cluster", "broker", "broker_id", "addr")
 
 # The timeout of a session holds for a day after it: gaps are written down after the window they
 # are of, and a session may be lost from sight before its broker.
@@ -23,16 +25,42 @@ _HOLDS_FOR = timedelta(days=1)
 
 
 def heartbeat_health(
-    events: DataFrame, sessions: DataFrame, *, from_day: date | None = None
+    events: DataFrame,
+    sessions: DataFrame,
+    coverage: DataFrame,
+    *,
+    from_day: date | None = None,
 ) -> DataFrame:
-    """Rows of the hours since ``from_day`` in which a process gave signs of life."""
+    """Rows of the hours since ``from_day`` in which a process gave signs of life.
+
+    Gaps that reach into a time of which the node knows nothing are its own, and are not counted.
+    """
     windows = events.where(F.col("type") == "HeartbeatGaps")
     if from_day is not None:
         windows = windows.where(F.col("day") >= F.lit(from_day))
         # One day more: a session ends on the day before the last record its timeout holds for.
         kept = F.col("until_day") >= F.lit(from_day - _HOLDS_FOR - timedelta(days=1))
         sessions = sessions.where(kept)
-    return _rows(_steps(_timed(windows, _timeouts(sessions))))
+        # A gap may have begun days ago; no timeout is that long.
+        coverage = coverage.where(F.col("until_day") >= F.lit(from_day - timedelta(days=2)))
+    return _rows(_steps(_timed(_listened(windows, coverage), _timeouts(sessions))))
+
+
+def _listened(windows: DataFrame, coverage: DataFrame) -> DataFrame:
+    """Windows of gaps in which the node listened all the while.
+
+    The first gap of a window began before it.
+    """
+    window, pause = windows.alias("window"), F.broadcast(pauses(coverage)).alias("pause")
+    same = [F.col(f"window.{name}") == F.col(f"pause.{name}") for name in WITNESS]
+    heard_ms = F.coalesce("window.data.window_ms", F.lit(0)) + F.coalesce(
+        F.try_element_at("window.data.gaps_ms", F.lit(1)), F.lit(0)
+    )
+    begun_ms = F.unix_millis("window.at") - heard_ms
+    within = (F.col("window.seq") >= F.col("pause.deaf_seq")) & (
+        F.col("pause.deaf_to_ms") > begun_ms
+    )
+    return window.join(pause, [*same, within], "left_anti")
 
 
 def _timeouts(sessions: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from datetime import date
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.stays import OUT_OF_SIGHT
 
 HOUR_MS = 3_600_000
@@ -21,17 +22,17 @@ LAST_MS = 253_402_300_800_000
 
 
 def known_units(coverage: DataFrame, unit_ms: int, *, from_day: date | None) -> DataFrame:
-    """Stretches of coverage cut at hours or days: ``node, unit, from_ms, until_ms``."""
+    """Stretches of coverage cut at hours or days: ``unit, from_ms, until_ms`` of witnesses."""
     first_ms = F.unix_millis("from_at")
     if from_day is not None:
         coverage = coverage.where(F.col("to_at") >= F.lit(from_day))
         first_ms = F.greatest(first_ms, _start_ms(from_day))
     spans = coverage.select(
-        "node", first_ms.alias("from_ms"), (F.unix_millis("to_at") + 1).alias("until_ms")
+        *WITNESS, first_ms.alias("from_ms"), (F.unix_millis("to_at") + 1).alias("until_ms")
     ).where("from_ms < until_ms")  # not so when the clock was set back meanwhile
     units = F.sequence(unit_of("from_ms", unit_ms), unit_of(F.col("until_ms") - 1, unit_ms))
     return spans.withColumn("unit", F.explode(units)).select(
-        "node",
+        *WITNESS,
         "unit",
         F.greatest("from_ms", F.col("unit") * unit_ms).alias("from_ms"),
         F.least("until_ms", (F.col("unit") + 1) * unit_ms).alias("until_ms"),

@@ -5,7 +5,7 @@ walked through once, in the order of time, with what each node says carried alon
 many as the claims, and two nodes are put against each other only where they differ.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from itertools import combinations
 
@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routebook_spark.gold.clocks import DAY_MS, on_common_clock
+from routebook_spark.gold.witnesses import name_of
 
 ABSENT = "null"
 """The claim that there is no such thing, and what stands before the first claim."""
@@ -29,8 +30,14 @@ UNCERTAINTY_MS = 1000
 PAIR = ("node_a", "node_b")
 
 
-def node_names(coverage: DataFrame) -> list[str]:
-    return sorted(row.node for row in coverage.select("node").distinct().collect())
+Fleets = Mapping[str, Sequence[str]]
+"""The fleets in which there are nodes of a name, by that name in order."""
+
+
+def nodes_of_fleets(coverage: DataFrame) -> Fleets:
+    rows = coverage.select("node", "fleet").distinct().collect()
+    names = sorted({row.node for row in rows})
+    return {name: sorted(row.fleet for row in rows if row.node == name) for name in names}
 
 
 # -- which days
@@ -62,16 +69,19 @@ def _days_off(skew: DataFrame, *, ahead: bool) -> int:
 # -- claims
 
 
-def side_by_side(claims: DataFrame, nodes: Sequence[str], *, about: Sequence[str]) -> DataFrame:
+def side_by_side(claims: DataFrame, nodes: Fleets, *, about: Sequence[str]) -> DataFrame:
     """One row for each instant at which a node began to say something of one thing.
 
     ``says`` are the claims from ``at_ms`` to ``until_ms``, in the order of ``nodes``, and
-    ``then_says`` those after it, null when nothing follows. What was said and taken back within
-    one millisecond is left out.
+    ``then_says`` those after it, null when nothing follows. Nodes of other fleets say null. What
+    was said and taken back within one millisecond is left out.
     """
     in_order = Window.partitionBy(*about).orderBy("at_ms", "node", "seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    said = [F.coalesce(_last_of(node).over(so_far), F.lit(ABSENT)) for node in nodes]
+    said = [
+        F.when(F.col("fleet").isin(*fleets), F.coalesce(_last_of(node).over(so_far), F.lit(ABSENT)))
+        for node, fleets in nodes.items()
+    ]
     instants = claims.select(
         *about,
         "at_ms",
@@ -86,19 +96,21 @@ def _last_of(node: str) -> Column:
     return F.last(F.when(F.col("node") == node, F.col("claim")), ignorenulls=True)
 
 
-def in_pairs(instants: DataFrame, nodes: Sequence[str], *, about: Sequence[str]) -> DataFrame:
+def in_pairs(instants: DataFrame, nodes: Fleets, *, about: Sequence[str]) -> DataFrame:
     """Each of ``instants`` for each two nodes: what ``a`` and ``b`` say, ``then_a``, ``then_b``."""
+    names = list(nodes)
     pairs = F.array(
         *(
             F.struct(
-                F.lit(nodes[one]).alias("node_a"),
-                F.lit(nodes[other]).alias("node_b"),
+                F.lit(names[one]).alias("node_a"),
+                F.lit(names[other]).alias("node_b"),
                 F.col("says")[one].alias("a"),
                 F.col("says")[other].alias("b"),
                 F.col("then_says")[one].alias("then_a"),
                 F.col("then_says")[other].alias("then_b"),
             )
-            for one, other in combinations(range(len(nodes)), 2)
+            for one, other in combinations(range(len(names)), 2)
+            if set(nodes[names[one]]) & set(nodes[names[other]])
         )
     )
     return instants.select(
@@ -110,14 +122,16 @@ def in_pairs(instants: DataFrame, nodes: Sequence[str], *, about: Sequence[str])
 
 
 def known_together(coverage: DataFrame, skew: DataFrame) -> DataFrame:
-    """When both of two nodes knew: ``known_from_ms`` to ``known_to_ms``.
+    """When both of two nodes of a fleet knew: ``known_from_ms`` to ``known_to_ms``.
 
-    ``goes_on``: nothing ended it, there just are no later records yet.
+    ``goes_on``: nothing ended it, there just are no later records yet. Nodes whose clocks cannot
+    be compared never knew at the same time, as far as anybody can tell.
     """
-    spans = on_common_clock(coverage, skew, "from_at", "to_at")
+    spans = on_common_clock(coverage, skew, "from_at", "to_at").where("clock_known")
     end = F.struct((F.col("to_ms") + 1).alias("to_ms"), F.col("to_seq").isNull().alias("goes_on"))
     a, b = (
         spans.select(
+            "fleet",
             F.col("node").alias(f"node_{x}"),
             F.col("from_ms").alias(f"from_{x}"),
             end.alias(f"end_{x}"),
@@ -125,11 +139,17 @@ def known_together(coverage: DataFrame, skew: DataFrame) -> DataFrame:
         for x in "ab"
     )
     both = (F.col("from_a") < F.col("end_b.to_ms")) & (F.col("from_b") < F.col("end_a.to_ms"))
-    return a.join(F.broadcast(b), (F.col("node_a") < F.col("node_b")) & both).select(
-        *PAIR,
-        F.greatest("from_a", "from_b").alias("known_from_ms"),
-        F.least("end_a", "end_b")["to_ms"].alias("known_to_ms"),
-        F.least("end_a", "end_b")["goes_on"].alias("goes_on"),
+    pairs = (F.col("node_a") < F.col("node_b")) & (name_of("node_a") != name_of("node_b"))
+    return (
+        a.join(F.broadcast(b), "fleet")
+        .where(pairs & both)
+        .select(
+            "fleet",
+            *PAIR,
+            F.greatest("from_a", "from_b").alias("known_from_ms"),
+            F.least("end_a", "end_b")["to_ms"].alias("known_to_ms"),
+            F.least("end_a", "end_b")["goes_on"].alias("goes_on"),
+        )
     )
 
 
@@ -139,13 +159,16 @@ def with_uncertainty(rows: DataFrame, skew: DataFrame, *nodes: str, at_ms: str) 
     It is that of the day, or of the last day before it that has one; nothing where there is no
     node.
     """
-    days = skew.select("node", F.struct("day", "uncertainty_ms").alias("day"))
-    by_node = days.groupBy("node").agg(F.array_sort(F.collect_list("day")).alias("days"))
+    known = skew.where(F.col("uncertainty_ms").isNotNull())
+    days = known.select("fleet", "node", F.struct("day", "uncertainty_ms").alias("day"))
+    by_node = days.groupBy("fleet", "node").agg(F.array_sort(F.collect_list("day")).alias("days"))
     day = F.to_date(F.timestamp_millis(at_ms))
     total = F.lit(0)
     for name in nodes:
-        measured = by_node.select(F.col("node").alias(name), F.col("days").alias(f"{name}_days"))
-        rows = rows.join(F.broadcast(measured), name, "left")
+        measured = by_node.select(
+            "fleet", F.col("node").alias(name), F.col("days").alias(f"{name}_days")
+        )
+        rows = rows.join(F.broadcast(measured), ["fleet", name], "left")
         until_then = F.filter(f"{name}_days", lambda each: each["day"] <= day)
         ms = F.try_element_at(until_then, F.lit(-1))["uncertainty_ms"]
         total += F.when(F.col(name).isNotNull(), F.coalesce(ms, F.lit(UNCERTAINTY_MS))).otherwise(0)

@@ -19,7 +19,7 @@ TOGETHER_MS = 5000
 WINDOW_MS = 600_000
 """Within this time of each other nodes show the same change."""
 
-BROKER = ("cluster", "broker")
+BROKER = ("fleet", "cluster", "broker")
 SUBJECT = (*BROKER, "subject")
 
 _COLUMNS = (
@@ -44,6 +44,7 @@ def process_showings(sessions: DataFrame, skew: DataFrame, nodes: list[str]) -> 
     """Each time a node showed that a process came or left."""
     timed = (
         on_common_clock(sessions, skew, "began_at", "ended_at")
+        .where("clock_known")
         .withColumn("subject", F.concat_ws(" ", "broker_id", "addr"))
         .repartition(*SUBJECT)
     )
@@ -92,7 +93,7 @@ def topic_showings(events: DataFrame, skew: DataFrame) -> DataFrame:
     told = events.where(F.col("type").isin(*types)).select(
         "node", *BROKER, "addr", "peer", "seq", "at", "type", *_topics()
     )
-    timed = on_common_clock(told, skew, "at").repartition(*BROKER)
+    timed = on_common_clock(told, skew, "at").where("clock_known").repartition(*BROKER)
     wholes = _wholes(_with_arriving(timed))
     by_version = F.col("version").isNotNull()
     single = F.col("first_topic") == F.col("last_topic")

@@ -162,7 +162,7 @@ def test_every_event_of_every_cause_has_a_sentence(
     ],
 )
 def test_a_broker_that_left_says_why(cause: Cause, said: str) -> None:
-    assert sentence(event(BrokerLeft, cause=cause)) == f"broker-a left: {said}; topics lost: 120."
+    assert sentence(event(BrokerLeft, cause=cause)) == f"broker-a left: {said}; it had 120 topics."
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_broker_that_left_says_why(cause: Cause, said: str) -> None:
         pytest.param(
             event(BrokerLeft, cause=Cause.EXPIRED, peer=""),
             Context(timeout_ms=120_000),
-            "broker-a left: no heartbeat came within its timeout of 2 min; topics lost: 120.",
+            "broker-a left: no heartbeat came within its timeout of 2 min; it had 120 topics.",
             id="expired",
         ),
         pytest.param(

@@ -45,7 +45,7 @@ def test_a_broker_registers_is_lost_and_comes_back() -> None:
 
     assert about_broker(story) == [
         f"03:12:04Z broker-a ({NAMED}) registered from 10.0.0.1:40112 with 120 topics.",
-        "03:40:11Z broker-a left: its connection was closed by the peer; topics lost: 120.",
+        "03:40:11Z broker-a left: its connection was closed by the peer; it had 120 topics.",
         "03:40:41Z broker-a came back after 30 s: 10.0.0.1:10911, id 0, cluster c, registered from"
         " 10.0.0.1:40112 with 120 topics.",
     ]
@@ -57,7 +57,7 @@ def test_a_broker_that_falls_silent_is_told_with_its_timeout() -> None:
     story.at("03:14:05").expire()
 
     assert about_broker(story)[1:] == [
-        "03:14:05Z broker-a left: no heartbeat came within its timeout of 2 min; topics lost: 2."
+        "03:14:05Z broker-a left: no heartbeat came within its timeout of 2 min; it had 2 topics."
     ]
 
 
