@@ -1,6 +1,7 @@
 """What ``routebook history`` shows of routes: at a moment, between two, and all there were."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import RenderableType
@@ -11,9 +12,10 @@ from routebook.cli.plain import one_line, word
 from routebook.history.changes import BrokerChange
 from routebook.history.journals import Journal
 from routebook.history.questions import ChangesAnswer, RouteAnswer
-from routebook.history.sentences import Context, sentence
+from routebook.history.sentences import Context, sentence, silence_sentence
 from routebook.history.times import Moment, exact, span, to_second
 from routebook.history.versions import Told, Version
+from routebook.history.witness import Silence
 from routebook.history.words import (
     EXAMPLES,
     MASTER,
@@ -31,6 +33,22 @@ def time_told(journals: Sequence[Journal]) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who is answering, from where, and why what was before is not known, if it is not."""
+
+    node: str
+    source: str
+    partial: str
+
+
+def origins_document(origins: Iterable[Origin]) -> list[dict[str, Any]]:
+    return [
+        {"node": each.node, "source": each.source, "partial": each.partial or None}
+        for each in origins
+    ]
+
+
 # -- route
 
 
@@ -43,13 +61,32 @@ def routes(topic: str, moment: Moment, answers: Iterable[RouteAnswer]) -> Iterat
 
 def _route(topic: str, moment: Moment, answer: RouteAnswer) -> Iterator[RenderableType]:
     title = f"{word(topic)} at {answer.node}, {moment}"
-    last, origin = answer.followed.last, answer.followed.origin
-    if last is None or origin is None or last.told is not Told.ROUTE:
+    shown, origin = answer.shown, answer.followed.origin
+    if shown is None or origin is None or shown.told is not Told.ROUTE:
         yield Text(f"{title}: {one_line(absence(topic, answer))}", style="bold red")
         return
-    yield Text(f"{title}\n", style="bold")
+    if answer.told is Told.ROUTE:
+        yield Text(f"{title}\n", style="bold")
+    else:
+        told = one_line(absence(topic, answer))
+        lead_in = _LEAD_IN.get(answer.probably or answer.told, "what was told before")
+        yield Text(f"{title}: {told}\n\n{lead_in}:\n", style="bold yellow")
+    yield from _tables(topic, answer, shown)
+    if answer.told is Told.ROUTE:
+        yield Text(f"\n{one_line(_since(origin, answer))}")
+    if answer.partial:
+        yield Text(_PARTIAL, style="yellow")
+
+
+_LEAD_IN = {
+    Told.ROUTE: "what was told before, and probably still then",
+    Told.STALLED: "what it believed, and told nobody",
+}
+
+
+def _tables(topic: str, answer: RouteAnswer, shown: Version) -> Iterator[RenderableType]:
     view = answer.followed.view
-    groups = [view.groups.by_key[part.name] for part in last.parts]
+    groups = [view.groups.by_key[part.name] for part in shown.parts]
     yield table_of(
         ["cluster", "broker", "id", "role", "address", "zone", "confirmed"],
         (
@@ -70,7 +107,7 @@ def _route(topic: str, moment: Moment, answer: RouteAnswer) -> Iterator[Renderab
     yield Text()
     yield table_of(
         ["broker", "read", "write", "permission"],
-        ((p.broker, p.queues[0], p.queues[1], permission_text(p.queues[2])) for p in last.parts),
+        ((p.broker, p.queues[0], p.queues[1], permission_text(p.queues[2])) for p in shown.parts),
         right=["read", "write"],
     )
     mappings = view.static_mappings(topic)
@@ -90,9 +127,6 @@ def _route(topic: str, moment: Moment, answer: RouteAnswer) -> Iterator[Renderab
             ),
             right=["queues in all", "epoch"],
         )
-    yield Text(f"\n{one_line(_since(origin, answer))}")
-    if answer.partial:
-        yield Text(_PARTIAL, style="yellow")
 
 
 _PARTIAL = (
@@ -109,8 +143,10 @@ def _since(origin: Version, answer: RouteAnswer) -> str:
 
 
 def absence(topic: str, answer: RouteAnswer) -> str:
-    """Why there was no route."""
+    """Why there was no route, or why it is not known whether there was."""
     last, origin = answer.followed.last, answer.followed.origin
+    if answer.silence is not None and answer.told in (Told.UNKNOWN, Told.STALLED):
+        return _doubt(answer, answer.silence)
     if last is None or origin is None or last.told is Told.UNKNOWN:
         since = answer.begins_ms if last is None else last.from_ms
         return f"not known, records since {to_second(since)} are missing"
@@ -123,22 +159,44 @@ def absence(topic: str, answer: RouteAnswer) -> str:
     return f"no route since {to_second(origin.from_ms)} (record {origin.from_seq}): {why}"
 
 
-def routes_document(topic: str, moment: Moment, answers: Iterable[RouteAnswer]) -> dict[str, Any]:
+_GUESSES = {
+    Told.ROUTE: "probably the route it had",
+    Told.NONE: "probably that there is no route",
+    Told.NOTHING: "probably nothing",
+}
+
+
+def _doubt(answer: RouteAnswer, silence: Silence) -> str:
+    why = silence_sentence(silence).rstrip(".")
+    if answer.told is Told.STALLED:
+        return f"nothing was told to anybody, {why}"
+    guess = _GUESSES[answer.probably] if answer.probably else "not known"
+    return f"{guess}, because {why}" if answer.probably else f"{guess}, {why}"
+
+
+def routes_document(
+    topic: str, moment: Moment, answers: Iterable[RouteAnswer], origins: Iterable[Origin]
+) -> dict[str, Any]:
     return {
         "topic": topic,
         "at": str(moment),
+        "sources": origins_document(origins),
         "nodes": [_route_document(topic, answer) for answer in answers],
     }
 
 
 def _route_document(topic: str, answer: RouteAnswer) -> dict[str, Any]:
-    last, origin = answer.followed.last, answer.followed.origin
+    """``believed``: the brokers are those the node believed in, not those it told of."""
+    origin, silence = answer.followed.origin, answer.silence
     view = answer.followed.view
-    parts = last.parts if last else ()
-    told = last.told if last else Told.UNKNOWN
+    parts = answer.shown.parts if answer.shown else ()
+    told = answer.told
     return {
         "node": answer.node,
         "told": told.value,
+        "probably": answer.probably.value if answer.probably else None,
+        "because": silence_sentence(silence) if silence else None,
+        "believed": bool(parts) and told is not Told.ROUTE,
         "since": exact(origin.from_ms) if origin and answer.followed.since_known else None,
         "since_seq": origin.from_seq if origin and origin.record else None,
         "why": None if told is Told.ROUTE else absence(topic, answer),
@@ -215,11 +273,12 @@ def _change_row(change: BrokerChange) -> tuple[object, ...]:
 
 
 def changes_document(
-    begin: Moment, end: Moment, answers: Iterable[ChangesAnswer]
+    begin: Moment, end: Moment, answers: Iterable[ChangesAnswer], origins: Iterable[Origin]
 ) -> dict[str, Any]:
     return {
         "from": str(begin),
         "to": str(end),
+        "sources": origins_document(origins),
         "nodes": [
             {
                 "node": answer.node,
@@ -279,7 +338,12 @@ def _version_row(version: Version) -> tuple[object, ...]:
     )
 
 
-_TOLD = {Told.NONE: "no route", Told.NOTHING: "node down", Told.UNKNOWN: "not known"}
+_TOLD = {
+    Told.NONE: "no route",
+    Told.NOTHING: "node down",
+    Told.STALLED: "nobody was answered",
+    Told.UNKNOWN: "not known",
+}
 
 
 def _queues(version: Version) -> str:
@@ -292,10 +356,11 @@ def _queues(version: Version) -> str:
 
 
 def versions_document(
-    topic: str, answers: Iterable[tuple[str, Sequence[Version]]]
+    topic: str, answers: Iterable[tuple[str, Sequence[Version]]], origins: Iterable[Origin]
 ) -> dict[str, Any]:
     return {
         "topic": topic,
+        "sources": origins_document(origins),
         "nodes": [
             {"node": node, "versions": [_version_document(version) for version in found]}
             for node, found in answers
@@ -321,4 +386,5 @@ def _version_document(version: Version) -> dict[str, Any]:
         "changes": list(version.changes),
         "cause": version.cause.value if version.cause else None,
         "peer": version.peer or None,
+        "because": silence_sentence(version.silence) if version.silence else None,
     }

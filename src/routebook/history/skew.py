@@ -30,7 +30,8 @@ class Skew:
     """``offset_ms`` is how far a clock is ahead; None: nobody knows.
 
     ``samples`` is how often both saw the same, ``agreeing`` how many of these tell the offset.
-    ``assumed``: they are too few to measure it, and say nothing else.
+    ``assumed``: they are too few to measure it, and say nothing else. ``asked``: the nodes were
+    asked for the time instead.
     """
 
     offset_ms: int | None = 0
@@ -38,6 +39,7 @@ class Skew:
     samples: int = 0
     agreeing: int = 0
     assumed: bool = False
+    asked: bool = False
 
     @property
     def known(self) -> bool:

@@ -10,15 +10,18 @@ no broker was there or gone, nobody disagreed with anybody. There are these kind
     stalled   it listened to nobody, and said so when it woke
     silent    brokers were listed, and nothing was recorded for more than two windows
     clock     its clock jumped: forward, over a time that nobody was awake in, or back
+    ended     the journal ends, and nobody saw the node stop
 
-``Watch`` is told the times of every record, and finds silences and jumps; it makes up records for
-them, as it does where records are missing. ``Silences`` is told the records a question needs, made
-up ones included, and says what each ends. Everything in ``history`` asks these two.
+``Watch`` is told the times of every record, and finds silences and jumps. Whoever reads a journal
+puts records in their place that nobody wrote, as it does where records are missing. ``Silences`` is
+told the records a question needs, these included, and says what each ends. Everything in
+``history`` asks these two.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 from routebook.events import (
     Cause,
@@ -39,6 +42,9 @@ from routebook.journal.view import View
 DEFAULT_WINDOW_MS = 60_000
 SILENT_WINDOWS = 2
 LEAST_SILENCE_MS = 10_000
+ALIVE_SLACK_MS = 3000
+"""A node that runs gives a sign of life about every second."""
+
 JUMP_MS = 1000
 JUMP_PER_MILLE = 1
 
@@ -72,6 +78,7 @@ class Silent(StrEnum):
     STALLED = "stalled"
     SILENT = "silent"
     CLOCK = "clock"
+    ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,69 +138,74 @@ class ClockJumped(MadeUp):
     explained: bool
 
 
+def clock_jumped(since_ms: int, clock_ms: int, *, explained: bool) -> ClockJumped:
+    return ClockJumped(
+        revision=0,
+        cause=Cause.JOURNAL,
+        peer="",
+        since_ms=since_ms,
+        clock_ms=clock_ms,
+        explained=explained,
+    )
+
+
 def missing_records(count: int, since_ms: int) -> RecordsMissing:
     return RecordsMissing(revision=0, cause=Cause.JOURNAL, peer="", count=count, since_ms=since_ms)
 
 
+STALLED = NodeStalled.__name__
 BOOTS = frozenset({NodeStarted.__name__, JournalRecovered.__name__})
-EXPLAINED = frozenset({NodeStalled.__name__, RecordsLost.__name__, RecordsMissing.__name__})
+EXPLAINED = frozenset({STALLED, RecordsLost.__name__})
 WINDOWS = frozenset({HeartbeatGaps.__name__, RouteQueries.__name__})
 
 
-class Watch:
+Source = TypeVar("Source")
+
+
+class Watch(Generic[Source]):
     """Told when each record of a node was written, says what must have happened in between.
 
-    ``epoch`` numbers the stretches in which its clock was not set. It goes on over a restart where
-    wall and monotonic clock still agree: that machine did not stop.
+    ``window_ms`` tells the window of a record of heartbeats or queries, ``explained_ms`` since when
+    a record itself tells of a pause; records are whatever these take, and are read only where it
+    matters.
     """
 
-    def __init__(self, known_ms: int | None = None) -> None:
-        self.epoch = 0
+    def __init__(
+        self,
+        window_ms: Callable[[Source], int | None],
+        explained_ms: Callable[[Source], int | None],
+        *,
+        known_ms: int | None = None,
+    ) -> None:
+        self._window_of = window_ms
+        self._explained_of = explained_ms
+        self._window: Source | None = None  # the latest record that has one
         self._wall_ms = known_ms
         self._mono_ms: int | None = None
-        self._window_ms: int | None = None
 
-    def next(
-        self,
-        kind: str,
-        wall_ms: int,
-        mono_ms: int,
-        *,
-        window_ms: Callable[[], int | None],
-        explained_ms: Callable[[], int | None],
-    ) -> MadeUp | None:
-        """What to put before the record of this ``kind``.
-
-        ``window_ms`` tells the window of a record of heartbeats or queries, ``explained_ms`` since
-        when a record itself tells of a pause; they are asked only where that matters.
-        """
+    def next(self, record: Source, kind: str, wall_ms: int, mono_ms: int) -> "MadeUp | None":
+        """What to put before ``record``, of this ``kind``."""
         last_wall_ms, last_mono_ms = self._wall_ms, self._mono_ms
         self._wall_ms, self._mono_ms = wall_ms, mono_ms
         if kind in WINDOWS:
-            self._window_ms = window_ms() or self._window_ms
+            self._window = record
         if last_wall_ms is None:
             return None
         passed_ms = wall_ms - last_wall_ms
-        booted = kind in BOOTS
         if last_mono_ms is not None:
             jumped_ms = jump_ms(passed_ms, mono_ms - last_mono_ms)
             if jumped_ms:
-                self.epoch += 1
-                explained = booted or kind == NodeStalled.__name__
-                return ClockJumped(
-                    revision=0,
-                    cause=Cause.JOURNAL,
-                    peer="",
-                    since_ms=last_wall_ms,
-                    clock_ms=jumped_ms,
-                    explained=explained,
-                )
+                explained = kind in BOOTS or kind == STALLED
+                return clock_jumped(last_wall_ms, jumped_ms, explained=explained)
             passed_ms = mono_ms - last_mono_ms
-        limit_ms = longest_pause_ms(self._window_ms)
-        if booted or passed_ms <= limit_ms:
+        if passed_ms <= LEAST_SILENCE_MS or kind in BOOTS:
+            return None
+        window_ms = None if self._window is None else self._window_of(self._window)
+        limit_ms = longest_pause_ms(window_ms)
+        if passed_ms <= limit_ms:
             return None
         if kind in EXPLAINED:
-            since_ms = explained_ms()
+            since_ms = self._explained_of(record)
             if since_ms is not None and since_ms - last_wall_ms <= limit_ms:
                 return None
         return NothingRecorded(revision=0, cause=Cause.JOURNAL, peer="", since_ms=last_wall_ms)
@@ -201,16 +213,15 @@ class Watch:
 
 def watched(records: Iterable[Record], *, known_ms: int | None = None) -> Iterator[Record]:
     """``records``, all of one node, with those made up that ``Watch`` finds."""
-    watch = Watch(known_ms)
+    watch = Watch[Record](
+        lambda record: getattr(record.event, "window_ms", None),
+        lambda record: explained_since_ms(record.event),
+        known_ms=known_ms,
+    )
     seq = 0
     for record in records:
-        found = watch.next(
-            type(record.event).__name__,
-            record.wall_ms,
-            record.mono_ms,
-            window_ms=lambda event=record.event: getattr(event, "window_ms", None),  # type: ignore[misc]
-            explained_ms=lambda event=record.event: explained_since_ms(event),  # type: ignore[misc]
-        )
+        kind = type(record.event).__name__
+        found = watch.next(record, kind, record.wall_ms, record.mono_ms)
         if found is not None:
             yield Record(seq, record.wall_ms, record.mono_ms, record.node, found)
         seq = record.seq
@@ -221,9 +232,7 @@ def explained_since_ms(event: Event) -> int | None:
     """Since when ``event`` tells of a pause that it ends."""
     if isinstance(event, NodeStalled):
         return event.from_ms
-    if isinstance(event, RecordsLost | RecordsMissing):
-        return event.since_ms
-    return None
+    return event.since_ms if isinstance(event, RecordsLost) else None
 
 
 def apply(view: View, record: Record) -> None:
