@@ -1,0 +1,142 @@
+"""Bad days of a fleet for the report: silver told as stories, gold made of it by its own functions.
+
+Each story is on a day of its own. What is expected of each is in the tests.
+"""
+
+from pyspark.sql import DataFrame, SparkSession
+
+from routebook.events import QueueChange, RegistrationCompleted, TopicsChanged
+from routebook_spark import tables
+from routebook_spark.gold.availability import broker_availability
+from routebook_spark.gold.convergence import convergence
+from routebook_spark.gold.divergence import divergence
+from routebook_spark.gold.exposure import stale_exposure
+from routebook_spark.gold.flaps import flaps
+from routebook_spark.gold.heartbeats import heartbeat_health
+from routebook_spark.tables import Table
+from support.goldstories import CLUSTER, END_MS, Story, note, process, story_frames
+
+NODES = ("ns-1", "ns-2", "ns-3")
+UNSEEN = "node_restarted"  # the end of a story is seen by nobody
+SLEPT = (100_000, 200_000)
+
+
+def known() -> Story:
+    return Story().knows(*NODES)
+
+
+def stays(
+    story: Story, broker: str, *times: tuple[int, int | None], cause: str, nodes: tuple[str, ...]
+) -> Story:
+    for since, until in times:
+        story = story.lists(
+            *nodes,
+            broker=broker,
+            addr=f"10.1.0.{len(broker)}:10911",
+            since=since,
+            until=until,
+            cause=UNSEEN if until is None else cause,
+        )
+    return story
+
+
+def flapping() -> Story:
+    """Away for 2.5 s, 3 s and 3 s within a minute, on every node."""
+    times = ((1000, 60_000), (62_500, 86_000), (89_000, 109_000), (112_000, None))
+    return stays(known(), "flapper", *times, cause="connection_closed", nodes=NODES)
+
+
+def one_by_one() -> Story:
+    """Six brokers restart one after the other, 20 s apart, each away for 5 s."""
+    story = known()
+    for number in range(6):
+        gone = 300_000 + 20_000 * number
+        times = ((1000, gone), (gone + 5000, None))
+        story = stays(story, f"roller-{number}", *times, cause="connection_closed", nodes=NODES)
+    return story
+
+
+def never_shown() -> Story:
+    """A topic grows, and ns-3 never shows it; a broker comes everywhere within 300 ms."""
+    each = (QueueChange("orders", (4, 4, 6, 0), (8, 8, 6, 0)),)
+    changed = TopicsChanged(**note(), cluster=CLUSTER, broker="grower", changes=each)
+    done = RegistrationCompleted(
+        **note(), **process(broker="grower"), topics=9, data_version=(0, 1, 7)
+    )
+    story = known()
+    for node, at_ms in (("ns-1", 700_000), ("ns-2", 700_200)):
+        story = story.writes(node, at_ms, changed, done)
+    for delay, node in enumerate(NODES):
+        story = story.lists(
+            node, broker="comer", since=900_000 + 150 * delay, cause=UNSEEN, began="registered"
+        )
+    return story
+
+
+def all_asleep() -> Story:
+    """Every node sleeps at once: nobody knows whether the broker was there."""
+    story = Story()
+    asleep, awake = SLEPT
+    for node in NODES:
+        story = story.knows(node, until=asleep, ends="stalled").knows(node, since=awake)
+    return stays(story, "sleeper", (1000, None), cause="expired", nodes=NODES)
+
+
+def expired() -> Story:
+    """No heartbeat came in time, on any node."""
+    times = ((1000, 200_000), (260_000, None))
+    return stays(known(), "late", *times, cause="expired", nodes=NODES)
+
+
+def restarted() -> Story:
+    """A broker goes and comes while ns-3 has just restarted, and does not list it yet."""
+    story = Story().knows("ns-1", "ns-2").knows("ns-3", until=90_000).knows("ns-3", since=95_000)
+    story.silver.coverage[-1]["begins"] = "started_cold"
+    times = ((1000, 100_000), (110_000, None))
+    story = stays(story, "witnessed", *times, cause="connection_closed", nodes=("ns-1", "ns-2"))
+    lists = ((1000, 90_000), (112_000, None))
+    return stays(story, "witnessed", *lists, cause=UNSEEN, nodes=("ns-3",))
+
+
+def differing() -> Story:
+    """Two nodes tell other queues of a topic for a minute; one does not list a broker at all."""
+    story = known().lists(*NODES, broker="grower", cause=UNSEEN)
+    story = story.has("ns-1", "ns-3", broker="grower", queues=4)
+    story = story.has("ns-2", broker="grower", queues=4, until=120_000)
+    story = story.has("ns-2", broker="grower", queues=8, since=120_000, until=180_000)
+    story = story.has("ns-2", broker="grower", queues=4, since=180_000)
+    return story.lists("ns-1", "ns-2", broker="hidden", cause=UNSEEN, since=400_000)
+
+
+STORIES = {
+    "flapping": flapping(),
+    "one by one": one_by_one(),
+    "never shown": never_shown(),
+    "all asleep": all_asleep(),
+    "expired": expired(),
+    "restarted": restarted(),
+    "differing": differing(),
+}
+
+
+def story_tables(spark: SparkSession) -> dict[Table, DataFrame]:
+    made = story_frames(spark, STORIES)
+    sessions, coverage, skew = made.sessions, made.coverage, made.skew
+    return {
+        tables.EVENTS: made.events,
+        tables.BROKER_SESSIONS: sessions,
+        tables.SUSPECT_TIMES: made.suspects,
+        tables.NODE_COVERAGE: coverage,
+        tables.CLOCK_SKEW: skew,
+        tables.BROKER_AVAILABILITY: broker_availability(sessions, made.suspects, coverage, skew),
+        tables.FLAPS: flaps(sessions, coverage, skew),
+        tables.HEARTBEAT_HEALTH: heartbeat_health(made.events, sessions),
+        tables.CONVERGENCE: convergence(sessions, made.events, coverage, skew),
+        tables.DIVERGENCE: divergence(made.versions, sessions, coverage, skew),
+        tables.STALE_EXPOSURE: stale_exposure(
+            sessions, made.suspects, made.events, made.versions, skew
+        ),
+    }
+
+
+__all__ = ["END_MS", "NODES", "SLEPT", "STORIES", "story_tables"]
