@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from routebook.history.journals import Journal
+from routebook.history.journals import Journal, Served
 from routebook.history.questions import (
     Period,
     RouteAnswer,
@@ -19,6 +19,8 @@ from routebook.history.questions import (
 from routebook.history.times import AtTime
 from routebook.history.versions import Part
 from routebook.journal.errors import JournalError
+from routebook.journal.folder import ACTIVE
+from routebook.journal.record import encode
 from world.finding import Finding
 from world.folders import held_of, lost_of, segments_of, write_life
 from world.knowledge import Knowledge, known_of
@@ -46,6 +48,23 @@ class Told:
         return Journal(self.folder, silent_progress)
 
 
+class Asked(Told):
+    """As ``Told``, of the latest records of a node, which did not say what it knew before them."""
+
+    def __init__(self, told: Told, rng: Random, folder: Path) -> None:
+        whole = told.life.written
+        held = whole[rng.randrange(len(whole)) :]
+        self.life = told.life
+        self.knowledge = known_of(told.life, held)
+        self.folder = folder
+        folder.mkdir()
+        (folder / ACTIVE).write_bytes(b"".join(encode(each.record) for each in held))
+
+    def journal(self) -> Journal:
+        asked_ms = self.life.wall_ms(self.life.ends_ms)
+        return Journal(self.folder, silent_progress, Served(None, asked_ms, "it is an old one"))
+
+
 def write_world(truth: Truth, folder: Path) -> list[Told]:
     """The journals of all lives that wrote something."""
     return [
@@ -57,7 +76,9 @@ def write_world(truth: Truth, folder: Path) -> list[Told]:
 
 def check_history(truth: Truth, folder: Path) -> Iterator[Finding]:
     rng = Random(truth.plan.seed)
-    for told in write_world(truth, folder):
+    whole = write_world(truth, folder)
+    parts = [Asked(told, rng, folder / f"asked-{n}") for n, told in enumerate(whole)]
+    for told in (*whole, *parts):
         yield from _attempted(told, "route at", lambda told=told: _check_routes(told, rng))  # type: ignore[misc]
         yield from _attempted(told, "sessions", lambda told=told: _check_sessions(told, rng))  # type: ignore[misc]
         yield from _attempted(told, "explain", lambda told=told: _check_explain(told))  # type: ignore[misc]
@@ -100,7 +121,11 @@ def meant(knowledge: Knowledge, wall_ms: int) -> float | None:
     if wall_ms >= life.wall_ms(knowledge.to_ms) or wall_ms <= life.wall_ms(knowledge.from_ms):
         return None
     times = life.true_times(wall_ms)
-    return times[-1] if times and times[-1] <= knowledge.to_ms else None
+    if not times or times[-1] > knowledge.to_ms:
+        return None
+    if len(times) > 1 and life.phase(times[-1]) not in ("awake", "stalled"):
+        return None  # set back while it was down: nobody saw the later one
+    return times[-1]
 
 
 # -- routes
