@@ -81,9 +81,8 @@ class NameServer:
         self._started_ms = _now_ms()
         self._pulse = Pulse(self._stalled, ticked=lambda: self._chronicle.note_awake())
         self._revision = Revision()
-        self._kv = KvStore(
-            self._revision, settings.limits.max_kv_bytes, kvfile.load(settings.kv_path)
-        )
+        pairs = kvfile.load(settings.kv_path)
+        self._kv = KvStore(self._revision, settings.limits.max_kv_bytes, pairs)
         self._kv_file = KvFile(settings.kv_path, self._kv, self._record)
         guard = settings.guard
         self._routes = RouteTable(
@@ -104,6 +103,7 @@ class NameServer:
             wall_ms=_wall_ms,
             mono_ms=_now_ms,
             restate=lambda: restate(self._routes, self._kv.tables, self._revision),
+            kv_at_start={namespace: dict(table) for namespace, table in pairs.items()},
         )
         self._remote_config = RemoteConfig(settings, self._revision, self._use, self._record)
         self._notifier = MinBrokerNotifier(client_context(settings.tls))
@@ -244,6 +244,7 @@ class NameServer:
             "version": __version__,
             "address": self.address,
             "uptime_ms": _now_ms() - self._started_ms,
+            "wall_ms": _wall_ms(),
             "revision": self._revision.value,
             "brokers": len(members),
             "unconfirmed": sum(not member.confirmed for member in members),

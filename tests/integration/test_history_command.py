@@ -404,6 +404,37 @@ def test_no_difference_is_said(folder: Path) -> None:
     assert "no difference" in text(history("diff", "--from", "9", "--to", "9", folders=(folder,)))
 
 
+def test_a_diff_from_a_time_nobody_knows_says_so(tmp_path: Path) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:01:00").register()
+    story.at("03:10:00").stall(since="03:10:00", until="03:12:15").register("broker-b")
+    folder = write_journal(tmp_path, story.at("03:20:00").heartbeats().records)
+    words = ("diff", "--from", "2026-11-15T03:11Z", "--to", "2026-11-15T03:20Z")
+    doubt = (
+        "2026-11-15T03:11:00Z: the node listened to nobody from 2026-11-15T03:10:00Z to"
+        " 2026-11-15T03:12:15Z."
+    )
+    assert doubt in history(*words, folders=(folder,)).lines
+    [node] = history(*words, "--json", folders=(folder,)).document["nodes"]
+    assert (node["known"], node["doubts"]) == (True, [doubt])
+    assert [broker["broker"] for broker in node["brokers"]] == ["broker-b"]
+
+
+def test_after_missing_records_a_diff_claims_nothing(tmp_path: Path) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:00:10").register()
+    story.at("03:00:20").register("broker-b").at("03:00:30").register("broker-c")
+    folder = write_journal(tmp_path, story.records, sealed_at=(4, 7))
+    gone = list_folder(folder).sealed[1]
+    (folder / gone.packed).unlink()
+    (folder / gone.manifest).unlink()
+    ran = history("diff", "--from", "4", "--to", "10", folders=(folder,))
+    assert ran.lines[-1] == (
+        "not known: records are missing, and the node did not state its tables since"
+    )
+    ran = history("diff", "--from", "4", "--to", "10", "--json", folders=(folder,))
+    [node] = ran.document["nodes"]
+    assert (node["known"], node["brokers"], node["topics_came"]) == (False, [], [])
+
+
 # -- topic
 
 

@@ -9,7 +9,7 @@ from routebook.handlers.absence import Absences
 from routebook.handlers.dispatch import dispatch
 from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.rendering import RouteRenderer
-from routebook.handlers.services import Caller, Control, Services
+from routebook.handlers.services import Caller, Control, Recent, Services
 from routebook.handlers.tally import QueryTally
 from routebook.settings import LiveSettings
 from routebook.slices import finished
@@ -61,7 +61,7 @@ class Desk:
             update_config=self._update_config,
             control=Control(
                 health=lambda: {"revision": revision.value},
-                recent=lambda topic, broker: [b"one\n", b"two\n"],
+                recent=_recent,
                 release_guard=lambda peer: 3,
                 remote=False,
             ),
@@ -179,3 +179,7 @@ class Desk:
         found = [event for event in self.events if isinstance(event, kind)]
         assert found, f"no {kind.__name__} among {[type(e).__name__ for e in self.events]}"
         return found[-1]
+
+
+async def _recent(topic: str | None, broker: str | None) -> Recent:
+    return Recent([b"one\n", b"two\n"], 1, 0, None)

@@ -113,7 +113,10 @@ def _parted(sent: _Sent) -> tuple[list[bytes], list[bytes]]:
     """Lines about the state before the first record, and the records."""
     if sent.fields.get("state") != "yes":
         return [], sent.lines
-    from_seq = int(sent.fields.get("from_seq", "0"))
+    text = sent.fields.get("from_seq", "0")
+    if not text.isdecimal():
+        raise JournalError(f"from_seq is {text!r}, not a number")
+    from_seq = int(text)
     state = [line for line in sent.lines if place_of(line).seq < from_seq]
     return state, sent.lines[len(state) :]
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from routebook.cli.output import table_of
 from routebook.cli.plain import one_line, word
-from routebook.history.changes import BrokerChange
+from routebook.history.changes import BrokerChange, Changes
 from routebook.history.journals import Journal
 from routebook.history.questions import ChangesAnswer, RouteAnswer
 from routebook.history.sentences import Context, sentence, silence_sentence
@@ -246,7 +246,15 @@ def changes(
         if number:
             yield Text()
         yield Text(f"{answer.node}, from {begin} to {end}\n", style="bold")
+        for doubt in answer.doubts:
+            yield Text(one_line(doubt), style="yellow")
         found = answer.changes
+        if found is None:
+            yield Text(
+                "not known: records are missing, and the node did not state its tables since",
+                style="bold yellow",
+            )
+            continue
         if not found:
             yield Text("no difference")
         if found.brokers:
@@ -282,30 +290,38 @@ def changes_document(
         "nodes": [
             {
                 "node": answer.node,
+                "known": answer.changes is not None,
+                "doubts": list(answer.doubts),
                 "partial": answer.partial,
-                "brokers": [
-                    {
-                        "cluster": change.cluster,
-                        "broker": change.broker,
-                        "change": change.change.value,
-                        "details": list(change.details),
-                        "topics": change.topics,
-                        "queues": [
-                            {
-                                "what": alike.what,
-                                "topics": len(alike.topics),
-                                "examples": list(alike.topics[:EXAMPLES]),
-                            }
-                            for alike in change.queues
-                        ],
-                    }
-                    for change in answer.changes.brokers
-                ],
-                "topics_came": list(answer.changes.came),
-                "topics_went": list(answer.changes.went),
+                **_changes_document(answer.changes),
             }
             for answer in answers
         ],
+    }
+
+
+def _changes_document(changes: Changes | None) -> dict[str, Any]:
+    return {
+        "brokers": [
+            {
+                "cluster": change.cluster,
+                "broker": change.broker,
+                "change": change.change.value,
+                "details": list(change.details),
+                "topics": change.topics,
+                "queues": [
+                    {
+                        "what": alike.what,
+                        "topics": len(alike.topics),
+                        "examples": list(alike.topics[:EXAMPLES]),
+                    }
+                    for alike in change.queues
+                ],
+            }
+            for change in (changes.brokers if changes else ())
+        ],
+        "topics_came": list(changes.came) if changes else [],
+        "topics_went": list(changes.went) if changes else [],
     }
 
 

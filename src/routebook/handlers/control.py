@@ -6,20 +6,16 @@ import msgspec
 
 from routebook.handlers.errors import NoPermission
 from routebook.handlers.services import Caller, Services
-from routebook.slices import Slices
 from routebook.wire.address import split_address
 from routebook.wire.command import Command, Reply
 from routebook.wire.headers import optional
-
-MAX_RECENT = 4 * 1024 * 1024  # bytes of one answer
-_LINES_A_SLICE = 50
 
 
 def get_health(request: Command, services: Services, caller: Caller) -> Reply:
     return Reply(body=msgspec.json.encode(services.control.health()))
 
 
-def get_recent(request: Command, services: Services, caller: Caller) -> Slices[Reply]:
+async def get_recent(request: Command, services: Services, caller: Caller) -> Reply:
     """The latest records, oldest first, and before them what the node believed until then.
 
     The body is lines as in a journal. Those about the state come first:
@@ -44,20 +40,16 @@ def get_recent(request: Command, services: Services, caller: Caller) -> Slices[R
     were forgotten, it is being read: ask again). A node from before there were states sends none
     of these but ``dropped``: to be taken as "no".
     """
-    lines: list[bytes] = []
-    recent = services.control.recent(optional(request, "topic"), optional(request, "broker"))
-    for number, line in enumerate(recent):
-        lines.append(line)
-        if number % _LINES_A_SLICE == _LINES_A_SLICE - 1:
-            yield
-    size = kept = 0
-    for line in reversed(lines):
-        if size + len(line) > MAX_RECENT:
-            break
-        size += len(line)
-        kept += 1
-    dropped = len(lines) - kept
-    return Reply(ext_fields={"dropped": str(dropped)}, body=b"".join(lines[dropped:]))
+    topic, broker = optional(request, "topic"), optional(request, "broker")
+    told = await services.control.recent(topic, broker)
+    fields = {
+        "dropped": str(told.dropped),
+        "from_seq": str(told.from_seq),
+        "state": "no" if told.why else "yes",
+    }
+    if told.why:
+        fields["why"] = told.why
+    return Reply(ext_fields=fields, body=b"".join(told.lines))
 
 
 def release_guard(request: Command, services: Services, caller: Caller) -> Reply:

@@ -1,6 +1,6 @@
 """What handlers work with."""
 
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 from routebook.events import Event
@@ -25,15 +25,28 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
+class Recent:
+    """Lines of the latest records, after those of a state; ``why`` there is none, if so.
+
+    ``dropped`` of the oldest records did not fit.
+    """
+
+    lines: Sequence[bytes]
+    from_seq: int
+    dropped: int
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Control:
     """What a node tells of itself beyond RocketMQ's requests, and lets be done to it.
 
-    ``recent`` gives lines of the journal's latest records about a topic, a broker, or everything.
+    ``recent`` gives the latest records about a topic, a broker, or everything.
     ``remote`` allows changes to peers that are not on this machine.
     """
 
     health: Callable[[], dict[str, object]]
-    recent: Callable[[str | None, str | None], Iterable[bytes]]
+    recent: Callable[[str | None, str | None], Awaitable[Recent]]
     release_guard: Callable[[str], int]
     remote: bool
 

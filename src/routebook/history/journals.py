@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
 from routebook.events import JournalRecovered, NodeStopped
 from routebook.history.commonclock import Reading
 from routebook.history.needles import BREAKS, Wanted
 from routebook.history.times import AtSeq, Moment, exact
 from routebook.history.witness import Watch, explained_since_ms, missing_records
+from routebook.journal.alive import find_alive
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import Listing, Span, list_folder
 from routebook.journal.manifest import read_manifest
@@ -371,19 +370,10 @@ def _leaps(line: bytes, before: Place) -> bool:
     return isinstance(event, JournalRecovered) and event.last_seq == before.seq
 
 
-class _Alive(msgspec.Struct):
-    v: int
-    seq: int
-    wall_ms: int
-
-
 def _alive_ms(folder: Path, last: Place) -> int | None:
     """When the node last gave a sign of life, with nothing recorded after ``last``."""
-    try:
-        found = msgspec.json.decode((folder / "alive.json").read_bytes(), type=_Alive)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    return max(found.wall_ms, last.wall_ms) if found.v == 1 and found.seq <= last.seq else None
+    found = find_alive(folder)
+    return max(found.wall_ms, last.wall_ms) if found and found.seq <= last.seq else None
 
 
 def _size(path: Path) -> int:

@@ -16,6 +16,7 @@ from routebook.history.needles import (
     about_topic,
     any_of,
 )
+from routebook.history.sentences import silence_sentence
 from routebook.history.sessions import BrokerHistory, broker_history
 from routebook.history.timeline import Timeline
 from routebook.history.times import AtSeq, AtTime, Moment
@@ -103,13 +104,12 @@ class RouteAnswer:
         silence, believed = self.silence, self.followed.believed
         if silence is None or believed is None or self.at_ms is None or self.partial:
             return None
-        sign_of_life = silence.recorded_ms is not None
-        slack_ms = ALIVE_SLACK_MS if sign_of_life else longest_pause_ms(None)
+        slack_ms = ALIVE_SLACK_MS if silence.signs else longest_pause_ms(None)
         if silence.reason not in (Silent.KILLED, Silent.ENDED):
             return None
         if self.at_ms - silence.since_ms <= slack_ms:
             return believed.told
-        return Told.NOTHING if sign_of_life or silence.reason is Silent.KILLED else None
+        return Told.NOTHING if silence.signs or silence.reason is Silent.KILLED else None
 
 
 def route_at(journal: Journal, topic: str, moment: Moment) -> RouteAnswer:
@@ -184,14 +184,22 @@ def _silence_after(journal: Journal, at_ms: int) -> Silence | None:
     if journal.stopped or at_ms <= known_ms + slack_ms:
         return None
     recorded_ms = journal.last.wall_ms if known_ms > journal.last.wall_ms else None
-    return Silence(known_ms, at_ms, Silent.ENDED, recorded_ms=recorded_ms)
+    signs = journal.alive_ms is not None
+    return Silence(known_ms, at_ms, Silent.ENDED, recorded_ms=recorded_ms, signs=signs)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesAnswer:
+    """``changes`` None: what the node believed at one of the moments is not known.
+
+    ``doubts`` are sentences about moments at which the node was no witness: what it believed may
+    be known, and what it told is not.
+    """
+
     node: str
-    changes: Changes
+    changes: Changes | None
     partial: bool
+    doubts: tuple[str, ...] = ()
 
 
 def changes_between(
@@ -213,10 +221,20 @@ def changes_between(
     if base.view.seq <= earlier.view.seq:
         base = replace(earlier, view=earlier.view.copy())
     later = _gone_on(journal, base, high, wanted, topic)
+    doubts = tuple(_doubts(journal, (begin, from_seq), (end, to_seq)))
+    if earlier.view.unsure or later.view.unsure:
+        return ChangesAnswer(journal.node, None, earlier.partial or later.partial, doubts)
     views = [base.view if broker is None else _only(base.view, broker) for base in (earlier, later)]
     before, after = views if from_seq <= to_seq else reversed(views)
     found = changes(before, after, topic=topic)
-    return ChangesAnswer(journal.node, found, earlier.partial or later.partial)
+    return ChangesAnswer(journal.node, found, earlier.partial or later.partial, doubts)
+
+
+def _doubts(journal: Journal, *moments: tuple[Moment, int]) -> Iterator[str]:
+    for moment, seq in moments:
+        silence = _silence_at(journal, seq, moment)
+        if silence is not None and silence.reason is not Silent.STOPPED:
+            yield f"{moment}: {silence_sentence(silence)}"
 
 
 def _base(journal: Journal, seq: int, topic: str | None) -> Base:

@@ -87,7 +87,7 @@ class Silence:
 
     ``lost`` is how many records, where that is known; else 0. ``recorded_ms`` is the time of the
     last record before it, where ``since_ms`` is a later sign of life. ``clock_ms`` is how far the
-    clock was set.
+    clock was set. ``signs``: the node gave signs of life while it was awake.
     """
 
     since_ms: int
@@ -96,6 +96,7 @@ class Silence:
     lost: int = 0
     recorded_ms: int | None = None
     clock_ms: int = 0
+    signs: bool = False
 
     def covers(self, wall_ms: int) -> bool:
         return self.since_ms < wall_ms < self.until_ms
@@ -193,6 +194,9 @@ class Watch(Generic[Source]):
             return None
         passed_ms = wall_ms - last_wall_ms
         if last_mono_ms is not None:
+            difference_ms = passed_ms - mono_ms + last_mono_ms
+            if -JUMP_MS <= difference_ms <= JUMP_MS and passed_ms <= LEAST_SILENCE_MS - JUMP_MS:
+                return None  # as nearly always, and there are many records
             jumped_ms = jump_ms(passed_ms, mono_ms - last_mono_ms)
             if jumped_ms:
                 explained = kind in BOOTS or kind == STALLED
@@ -284,9 +288,10 @@ class Silences:
 
 def killed_between(recorded_ms: int, alive_ms: int | None, until_ms: int) -> Silence:
     """Of a node whose last record and last sign of life these are."""
+    signs = alive_ms is not None
     if alive_ms is None or not recorded_ms < alive_ms <= until_ms:
-        return Silence(recorded_ms, until_ms, Silent.KILLED)
-    return Silence(alive_ms, until_ms, Silent.KILLED, recorded_ms=recorded_ms)
+        return Silence(recorded_ms, until_ms, Silent.KILLED, signs=signs)
+    return Silence(alive_ms, until_ms, Silent.KILLED, recorded_ms=recorded_ms, signs=signs)
 
 
 def _made_up(event: MadeUp, wall_ms: int, *, listed: bool) -> Silence | None:

@@ -83,7 +83,10 @@ class JournalStatus:
 
 
 class JournalWriter:
-    """``on_sealed`` is called in a thread of the journal, with the path of a sealed segment."""
+    """``on_sealed`` is called in a thread of the journal, with the path of a sealed segment.
+
+    ``on_own`` is told of records that nobody else appended, before whatever follows them.
+    """
 
     def __init__(
         self,
@@ -93,7 +96,9 @@ class JournalWriter:
         wall_ms: Callable[[], int],
         mono_ms: Callable[[], int],
         on_sealed: Callable[[Path], None] | None = None,
+        on_own: Callable[[Record], None] | None = None,
     ) -> None:
+        self._on_own = on_own
         self._settings = settings
         self._node = node_id
         self.identity: Identity = new_identity(
@@ -238,7 +243,7 @@ class JournalWriter:
         self._scribe.start()
         self._sealer.start()
         if found.unclean:
-            self.append(
+            self._append_own(
                 JournalRecovered(
                     revision=found.revision,
                     cause=Cause.JOURNAL,
@@ -248,6 +253,11 @@ class JournalWriter:
                     alive_ms=alive_ms,
                 )
             )
+
+    def _append_own(self, event: Event) -> None:
+        record = self.append(event)
+        if record is not None and self._on_own is not None:
+            self._on_own(record)
 
     def _lose(self) -> None:
         if not self._lost_untold:
@@ -267,7 +277,7 @@ class JournalWriter:
             since_ms=self._lost_since_ms,
         )
         self._lost_untold = 0
-        self.append(lost)
+        self._append_own(lost)
         return 1
 
     def _note_stop(self, lock: FolderLock) -> None:

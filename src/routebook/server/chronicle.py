@@ -15,24 +15,25 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast
 
 from routebook.events import (
     Event,
     GroupRestated,
-    MappingsChanged,
-    RouteQueries,
     TopicsChanged,
 )
+from routebook.handlers.services import Recent
+from routebook.journal.before import Before
 from routebook.journal.errors import JournalError
 from routebook.journal.identity import Identity, new_identity
+from routebook.journal.narrowing import told_of
 from routebook.journal.newer import refuse_newer
-from routebook.journal.record import Record, encode
+from routebook.journal.record import Record
 from routebook.journal.writer import JournalSettings, JournalWriter
 from routebook.server.durable import replace_file
 from routebook.server.lasting import again_and_again
+from routebook.server.past import Past, nothing_before
 from routebook.settings import MemorySettings, SettingsError
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,8 @@ FOLDER = "journal"
 NODE_ID = "node-id"
 RECENT_RECORDS = 20_000
 RECENT_TOPICS = 200_000  # changed topics in all of them
+MAX_RECENT = 4 * 1024 * 1024  # bytes of records in one answer
+_RECORDS_A_SLICE = 50
 LOOK_EVERY_S = 0.5  # whether the journal has lost something
 RESTATE_BELOW = 1000  # records still to be written
 WORTH_A_SNAPSHOT = 512 * 1024  # bytes of the segment sealed at the stop
@@ -59,6 +62,7 @@ class Chronicle:
         wall_ms: Callable[[], int],
         mono_ms: Callable[[], int],
         restate: Callable[[], Iterator[Event]],
+        kv_at_start: dict[str, dict[str, str]] | None = None,
     ) -> None:
         self._wall_ms = wall_ms
         self._mono_ms = mono_ms
@@ -66,12 +70,16 @@ class Chronicle:
         self._folder = data_dir / FOLDER
         self._recent: deque[Record] = deque()
         self._recent_topics = 0
+        self._began_seq = 1  # with this boot
         self._unwritten = 0  # records, numbered all the same
         self._stopping = False
         self._stated = 0  # how many records were lost when the tables were last stated anew
         self._writer: JournalWriter | None = None
         self._watching: asyncio.Task[None] | None = None
         self._snapshot: subprocess.Popen[bytes] | None = None
+        self._kv_at_start = kv_at_start or {}
+        self._telling = asyncio.Lock()
+        self._past = Past(self._folder if settings.journal else None)
         self.node_id = settings.node_id or _node_id(data_dir, keep=settings.journal)
         self._identity = new_identity(self.node_id, settings.fleet)
         if settings.journal:
@@ -90,6 +98,7 @@ class Chronicle:
                 wall_ms=wall_ms,
                 mono_ms=mono_ms,
                 on_sealed=self._sealed,
+                on_own=self._remember,
             )
 
     @property
@@ -113,6 +122,7 @@ class Chronicle:
             raise SettingsError(
                 f"{error}; choose another --data-dir, or start with --journal false"
             ) from error
+        self._began_seq = found.next_seq
         if found.unclean:
             logger.warning(
                 "journal: the node was not stopped in order; what came after record %d, if"
@@ -133,6 +143,7 @@ class Chronicle:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
+        await self._past.stop()
         self._stopping = True
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
@@ -147,8 +158,11 @@ class Chronicle:
         else:
             self._unwritten += 1
             record = Record(self._unwritten, self._wall_ms(), self._mono_ms(), self.node_id, event)
+        self._remember(record)
+
+    def _remember(self, record: Record) -> None:
         self._recent.append(record)
-        self._recent_topics += _topics_in(event)
+        self._recent_topics += _topics_in(record.event)
         while len(self._recent) > RECENT_RECORDS or self._recent_topics > RECENT_TOPICS:
             self._recent_topics -= _topics_in(self._recent.popleft().event)
 
@@ -162,18 +176,43 @@ class Chronicle:
         """Of the last record there is."""
         return self._recent[-1].seq if self._recent else 0
 
-    def recent(self, topic: str | None, broker: str | None) -> Iterator[bytes]:
-        """Lines of the latest records, oldest first; about a topic or a broker, if given."""
-        for record in list(self._recent):
-            event: Event | None = record.event
-            if broker is not None and (
-                isinstance(event, RouteQueries) or getattr(event, "broker", broker) != broker
-            ):
-                continue
+    async def recent(self, topic: str | None, broker: str | None) -> Recent:
+        """The latest records, oldest first, and before them a state, if there is one.
+
+        About a topic or a broker, if given. One at a time, in slices: it takes memory and time.
+        """
+        async with self._telling:
+            records = list(self._recent)
+            lines: deque[tuple[int, bytes]] = deque()
+            size = dropped = 0
+            for number, record in enumerate(records):
+                if (line := told_of(record, topic, broker)) is not None:
+                    lines.append((record.seq, line))
+                    size += len(line)
+                while size > MAX_RECENT:
+                    size -= len(lines.popleft()[1])
+                    dropped += 1
+                if number % _RECORDS_A_SLICE == _RECORDS_A_SLICE - 1:
+                    await asyncio.sleep(0)
+            if not records:
+                return Recent([], 0, 0, "nothing has been recorded yet")
+            first = records[0]
+            found = await self._before(lines[0][0] if dropped else first.seq, first, topic, broker)
+            sent = [*found.lines, *(line for _, line in lines)]
+            return Recent(sent, found.from_seq, dropped, found.why)
+
+    async def _before(
+        self, seq: int, first: Record, topic: str | None, broker: str | None
+    ) -> Before:
+        if first.seq == seq == 1:
+            kv = {} if self._writer is not None or broker is not None else self._kv_at_start
             if topic is not None:
-                event = _narrowed(record.event, topic)
-            if event is not None:
-                yield encode(record if event is record.event else replace(record, event=event))
+                kv = {name: {topic: pairs[topic]} for name, pairs in kv.items() if topic in pairs}
+            return nothing_before(first, kv)
+        written_seq = seq if self._writer is None else self._writer.status().written_seq
+        if self._began_seq < seq and written_seq < seq - 1:
+            return Before([], seq, "it is not written yet: ask again in a moment")
+        return await self._past.before(seq, topic, broker)
 
     def state_anew(self) -> None:
         """The journal cannot be believed as it is: have the tables stated anew."""
@@ -225,27 +264,6 @@ def _wait_for(snapshot: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         snapshot.terminate()  # the next start can do without it
         snapshot.wait()
-
-
-def _narrowed(event: Event, topic: str) -> Event | None:
-    """What there is in ``event`` of ``topic``; None for a list that does not have it."""
-    match event:
-        case TopicsChanged():
-            changes = tuple(change for change in event.changes if change.topic == topic)
-            return replace(event, changes=changes) if changes else None
-        case MappingsChanged():
-            mappings = tuple(mapping for mapping in event.mappings if mapping.topic == topic)
-            return replace(event, mappings=mappings) if mappings else None
-        case RouteQueries():
-            counts = tuple(count for count in event.topics if count.topic == topic)
-            return replace(event, topics=counts) if counts else None
-        case GroupRestated():
-            return replace(
-                event,
-                queues=tuple(queue for queue in event.queues if queue.topic == topic),
-                mappings=tuple(mapping for mapping in event.mappings if mapping.topic == topic),
-            )
-    return event
 
 
 def _topics_in(event: Event) -> int:

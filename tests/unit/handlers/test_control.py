@@ -14,7 +14,7 @@ def test_health_is_a_json_object() -> None:
 
 def test_recent_records_come_as_lines() -> None:
     reply = Desk().ask(RequestCode.ROUTEBOOK_RECENT, {"topic": "orders"})
-    assert reply.ext_fields == {"dropped": "0"}
+    assert reply.ext_fields == {"dropped": "0", "from_seq": "1", "state": "yes"}
     assert reply.body == b"one\ntwo\n"
 
 

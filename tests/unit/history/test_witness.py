@@ -117,7 +117,9 @@ def test_a_node_that_was_killed_stopped_at_some_moment_after_its_last_sign_of_li
     story = Story().at("08:36:00").start().register().at("08:36:20").heartbeats()
     story.be_killed(down_s=57, alive="08:37:12")
     assert silences(story) == [
-        Silence(ms("08:37:12"), ms("08:37:17"), Silent.KILLED, recorded_ms=ms("08:36:20"))
+        Silence(
+            ms("08:37:12"), ms("08:37:17"), Silent.KILLED, recorded_ms=ms("08:36:20"), signs=True
+        )
     ]
 
 
@@ -125,6 +127,12 @@ def test_without_a_sign_of_life_it_is_the_last_record() -> None:
     story = Story().at("08:36:20").start().register()
     story.be_killed(down_s=57)
     assert silences(story) == [Silence(ms("08:36:20"), ms("08:37:17"), Silent.KILLED)]
+
+
+def test_a_sign_of_life_before_the_last_record_says_no_more_than_the_record() -> None:
+    story = Story().at("08:36:20").start().register()
+    story.be_killed(down_s=57, alive="08:36:19")
+    assert silences(story) == [Silence(ms("08:36:20"), ms("08:37:17"), Silent.KILLED, signs=True)]
 
 
 def epochs(story: Story) -> int:

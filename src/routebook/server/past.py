@@ -1,0 +1,98 @@
+"""Past: what a node believed before the oldest record it still has in memory.
+
+Read from its journal. A small one is read in a thread, a large one in a process of its own, one at
+a time: a replay needs the memory of a second node. The last result is kept, for whoever asks again.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from routebook.events import Cause, StateRestated
+from routebook.journal.before import Before, before, decoded
+from routebook.journal.errors import JournalError
+from routebook.journal.record import Record, encode
+
+MAX_STATE = 8 * 1024 * 1024  # bytes of one answer
+SMALL = 256 * 1024  # bytes of a journal that is quickly read
+ANSWER_S = 1.5  # whoever asks does not wait for longer
+CHILD_S = 120.0
+BEING_READ = "it is being read from the journal: ask again in a moment"
+
+Question = tuple[int, str | None, str | None]  # before which record; topic; broker
+
+
+class Past:
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._reading: tuple[Question, asyncio.Task[Before]] | None = None
+
+    async def before(self, seq: int, topic: str | None, broker: str | None) -> Before:
+        """The state before record ``seq``, narrowed; or why there is none."""
+        if self._folder is None:
+            return Before([], seq, "this node keeps no journal, and has forgotten older records")
+        question = (seq, topic, broker)
+        if self._reading is None or (self._reading[0] != question and self._reading[1].done()):
+            self._reading = question, asyncio.create_task(self._read(self._folder, question))
+        asked, task = self._reading
+        done, _ = await asyncio.wait([task], timeout=ANSWER_S)
+        if asked != question:
+            return Before([], seq, BEING_READ) if not done else await self.before(*question)
+        if not done:
+            return Before([], seq, BEING_READ)
+        if task.exception() is not None or task.result().why is not None:
+            self._reading = None  # may be better next time
+        return task.result()
+
+    async def stop(self) -> None:
+        if self._reading is not None:
+            self._reading[1].cancel()
+            await asyncio.gather(self._reading[1], return_exceptions=True)
+
+    async def _read(self, folder: Path, question: Question) -> Before:
+        try:
+            small = await asyncio.to_thread(_size, folder) <= SMALL
+            return await (_in_a_thread if small else _in_a_process)(folder, question)
+        except (JournalError, OSError, TimeoutError, msgspec.MsgspecError) as error:
+            return Before([], question[0], f"the journal cannot be read: {error}")
+
+
+def nothing_before(first: Record, kv: dict[str, dict[str, str]]) -> Before:
+    """The first record ever: nobody was known."""
+    note = {"revision": first.event.revision, "cause": Cause.JOURNAL, "peer": ""}
+    event = StateRestated(**note, groups=0, kv=kv)  # type: ignore[arg-type]
+    record = Record(first.seq - 1, first.wall_ms, first.mono_ms, first.node, event)
+    return Before([encode(record)], first.seq)
+
+
+async def _in_a_thread(folder: Path, question: Question) -> Before:
+    seq, topic, broker = question
+    return await asyncio.to_thread(before, folder, seq, limit=MAX_STATE, topic=topic, broker=broker)
+
+
+async def _in_a_process(folder: Path, question: Question) -> Before:
+    seq, topic, broker = question
+    words = [str(folder), str(seq), str(MAX_STATE), topic or "", broker or ""]
+    child = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-m", "routebook.journal.before", *words],
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        process_group=0,  # not stopped with the node by Ctrl-C
+    )
+    try:
+        os.setpriority(os.PRIO_PROCESS, child.pid, 10)
+        async with asyncio.timeout(CHILD_S):
+            output, _ = await child.communicate()
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    return await asyncio.to_thread(decoded, output)
+
+
+def _size(folder: Path) -> int:
+    with os.scandir(folder) as entries:
+        return sum(entry.stat().st_size for entry in entries)
