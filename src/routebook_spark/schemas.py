@@ -200,7 +200,7 @@ BROKER_SESSIONS = struct(
     gap_p99_ms=LONG,
     gap_max_ms=LONG,
     gap_counts=ArrayType(struct(gap_ms=LONG, count=LONG)),  # by gaps rounded to 100 ms
-    topics=LONG,  # of the last complete registration
+    topics=LONG,  # that its broker had in the end, or has; null: nobody knows of any
     seen_seq=LONG,  # the last record that was looked at for it
     until_day=DATE,
 )

@@ -3,6 +3,8 @@
 import json
 import runpy
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +14,16 @@ from click.testing import CliRunner, Result
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from routebook.events import BrokerLeft, BrokerRegistered, Event, HeartbeatGaps
+from routebook.events import (
+    BrokerLeft,
+    BrokerRegistered,
+    Cause,
+    Event,
+    HeartbeatGaps,
+    NodeStalled,
+    NodeStarted,
+    RouteQueries,
+)
 from routebook.history.sentences import Context
 from routebook.history.sentences import sentence as told_by_history
 from routebook.history.times import span as span_of_history
@@ -33,13 +44,15 @@ from support.nodes import NodeProcess
 from support.raw import SUCCESS
 from support.sparkhistories import events_frame, histories, lost_spans, without, write_journals
 from support.sparklakes import build_lake
-from support.stories import Story
+from support.stories import Story, ms
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "journal" / "v1" / "journal"
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.py"
 SAMPLES = 300
 NIGHT, OTHER_NIGHT = "a-1", "a-2"
+SLEEPER, OTHER_FLEET = "s-1", "other"
 TOPICS = [f"t{number:03}" for number in range(118)] + ["orders", "payments"]
+MINUTE_MS = 60_000
 
 
 def night(node: str, *, flaky: bool, clock_ahead_ms: int = 0) -> list[Record]:
@@ -57,7 +70,52 @@ def night(node: str, *, flaky: bool, clock_ahead_ms: int = 0) -> list[Record]:
     story.at("03:50:00").stop()
     story.at("03:51:00").start(recovering=True)
     story.at("03:51:04").confirm("night-a")
-    return story.at("03:55:00").heartbeats("night-b", host=2).records
+    return awake(story.at("03:55:00").heartbeats("night-b", host=2).records)
+
+
+def awake(records: Sequence[Record]) -> list[Record]:
+    """The same of a node that says once a minute that nothing was asked."""
+    told = [records[0]]
+    for each in records[1:]:
+        while each.wall_ms - told[-1].wall_ms > MINUTE_MS:
+            told.append(_later(told[-1], MINUTE_MS, quiet_minute()))
+        told.append(_later(told[-1], each.wall_ms - told[-1].wall_ms, each.event))
+    return told
+
+
+def _later(last: Record, ms: int, event: Event) -> Record:
+    mono_ms = 0 if isinstance(event, NodeStarted) else last.mono_ms + ms
+    return Record(last.seq + 1, last.wall_ms + ms, mono_ms, last.node, event)
+
+
+def quiet_minute() -> RouteQueries:
+    note = {"revision": 0, "cause": Cause.WINDOW, "peer": ""}
+    return RouteQueries(**note, window_ms=MINUTE_MS, topics=(), others=0)
+
+
+def sleeps() -> list[Record]:
+    """A node that slept for two minutes, was silent for ten later on, and was killed."""
+    story = Story(node=SLEEPER).at("03:00:00").start()
+    story.at("03:01:00").register("sleepy", topics=["dreams"])
+    story.at("03:09:59").add(quiet_minute())
+    story.at("03:12:15").add(
+        NodeStalled(
+            revision=0,
+            cause=Cause.STALL,
+            peer="",
+            from_ms=ms("03:10:00"),
+            to_ms=ms("03:12:15"),
+            longest_ms=135_000,
+            clock_ms=0,
+        )
+    )
+    before = awake([each for each in story.records if each.wall_ms <= ms("03:10:00")])
+    (stall,) = (each for each in story.records if isinstance(each.event, NodeStalled))
+    after = _later(before[-1], stall.wall_ms - before[-1].wall_ms, stall.event)
+    records = [*before, after]
+    for wait_ms in (MINUTE_MS, 10 * MINUTE_MS, MINUTE_MS):
+        records.append(_later(records[-1], wait_ms, quiet_minute()))
+    return records
 
 
 class World(NamedTuple):
@@ -76,7 +134,10 @@ def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Worl
         NIGHT: night(NIGHT, flaky=True),
         OTHER_NIGHT: night(OTHER_NIGHT, flaky=False, clock_ahead_ms=2000),
     }
-    journals = write_journals(folder / "journals", records)
+    journals = write_journals(folder / "journals", {**records, SLEEPER: sleeps()})
+    for manifest in (journals / SLEEPER).glob("*.manifest.json"):
+        said = json.loads(manifest.read_text()) | {"fleet": OTHER_FLEET}
+        manifest.write_text(json.dumps(said))
     shutil.copytree(GOLDEN, journals / "golden")
     lost = lost_spans(records["ns-3"], seed=5, share=0.3)
     for first, last in lost:
@@ -106,7 +167,8 @@ def test_routes_at_sampled_times_are_those_of_the_replayed_tables(
     assert {
         place: found.get(place) for place in expected if found.get(place) != expected[place]
     } == {}
-    assert {known.told for known in expected.values()} == {"route", "none", "down", "unknown"}
+    told = {known.told for known in expected.values()}
+    assert told == {"route", "none", "down", "unknown", "probably"}
 
 
 def test_differences_are_those_of_the_replayed_tables(world: World) -> None:
@@ -280,7 +342,7 @@ def test_the_route_of_a_topic_is_shown_node_by_node(world: World) -> None:
 
 
 ROUTE = """\
-orders at a-1, 2026-11-15T03:40:30Z
+orders at default/a-1, 2026-11-15T03:40:30Z
 
 cluster  broker   id  role    address         confirmed
 ───────────────────────────────────────────────────────
@@ -294,6 +356,42 @@ As of record 19, at 2026-11-15T03:40:11Z.
 """
 
 
+@pytest.mark.parametrize(
+    ("at", "told", "why"),
+    [
+        ("03:09:59", "route", None),
+        ("03:11:00", "unknown", "the node listened to nobody"),
+        ("03:12:15", "route", None),
+        ("03:18:00", "unknown", "brokers were listed and nothing was recorded"),
+        ("03:23:15", "route", None),
+        ("03:30:00", "probably", "there are no records after 2026-11-15T03:24:15Z"),
+    ],
+)
+def test_a_route_is_told_only_of_times_the_node_was_awake_in(
+    world: World, at: str, told: str, why: str | None
+) -> None:
+    words = ("route", "dreams", "--at", f"2026-11-15T{at}Z", "--fleet", OTHER_FLEET)
+    ran = run(world, *words, "--json")
+    (node,) = json.loads(ran.stdout)["nodes"]
+    assert (node["fleet"], node["node"], node["told"]) == (OTHER_FLEET, SLEEPER, told)
+    assert node["known"] is (told == "route")
+    assert node["why"] is None if why is None else why in node["why"]
+    assert [each["broker"] for each in node["brokers"]] == ["sleepy"] * (told != "unknown")
+    assert ran.exit_code == (told == "unknown")
+    if why is not None and told == "probably":
+        assert f"other/s-1, 2026-11-15T{at}Z: probably, because {why}" in run(world, *words).stdout
+
+
+def test_an_answer_that_is_not_there_is_one_line_and_no_complaint_of_spark(world: World) -> None:
+    """As a program of its own: what Spark leaves undone complains when it is stopped."""
+    words = [sys.executable, "-m", "routebook", "spark", "explain", "nobody"]
+    ran = subprocess.run(
+        [*words, "--tables", world.book.lake.root], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "Error: nothing about nobody is known\n"
+
+
 def test_what_changed_is_shown_a_line_for_a_broker(world: World) -> None:
     period = ("--from", "2026-11-15T03:15Z", "--to", "2026-11-15T03:40:30Z", "--node", NIGHT)
     ran = run(world, "diff", *period)
@@ -305,7 +403,7 @@ def test_what_changed_is_shown_a_line_for_a_broker(world: World) -> None:
 
 
 DIFF = """\
-a-1, from 2026-11-15T03:15:00Z to 2026-11-15T03:40:30Z
+default/a-1, from 2026-11-15T03:15:00Z to 2026-11-15T03:40:30Z
 
 cluster  broker   change   members                     topics  what
 ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -331,8 +429,26 @@ def test_the_last_lines_of_a_story_are_shown(world: World) -> None:
     ("words", "code", "reason"),
     [
         (("route", "orders", "--at", "seq:12"), 2, "sequence numbers of their own"),
-        (("route", "orders", "--at", "soon"), 2, "'soon' is no moment"),
-        (("route", "orders", "--node", "ns-9"), 1, "no node ns-9 is known, but a-1, a-2, ns-1"),
+        (("route", "orders", "--at", "yesterday"), 2, "'yesterday' is no time: it is not an ISO"),
+        (
+            ("route", "orders", "--at", "yesterday"),
+            2,
+            "write 2026-11-15T03:12:04Z, -15m, -2h30m or",
+        ),
+        (("route", "orders", "--node", "ns-9"), 1, "no node ns-9 is known, but default/a-1, "),
+        (("route", "orders", "--fleet", "x"), 1, "no fleet x is known, but default, other"),
+        (("explain", "nobody"), 1, "nothing about nobody is known"),
+        (
+            ("explain", "night-a", "--from", "2027-01-01T00:00Z"),
+            1,
+            "nothing happened to night-a in this time; there is something about it from"
+            " 2026-11-15T03:12:04Z to 2026-11-15T03:51:04Z",
+        ),
+        (
+            ("explain", "night-a", "--node", SLEEPER),
+            1,
+            "nothing about night-a is known at s-1, but at a-1, a-2",
+        ),
     ],
 )
 def test_questions_without_an_answer_are_a_sentence(
@@ -342,6 +458,8 @@ def test_questions_without_an_answer_are_a_sentence(
     assert ran.exit_code == code
     assert reason in " ".join(ran.stderr.split())
     assert "Traceback" not in ran.output
+    if "yesterday" in words:
+        assert "seq:" not in ran.stderr
 
 
 def test_tables_that_were_never_built_say_so(spark: SparkSession, tmp_path: Path) -> None:

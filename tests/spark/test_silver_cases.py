@@ -118,7 +118,15 @@ def last_told_the_next_day(story: Story) -> None:
     story.be_killed(down_s=600, recovering=False)
 
 
+def part_of_its_topics(story: Story) -> None:
+    """A broker that has two topics, and registers with a third one alone."""
+    story.at("03:00:00").start()
+    story.at("03:01:00").register(cluster="c1")
+    story.at("03:02:00").register(cluster="c1", topics=("refunds",), same_connection=True)
+
+
 STORIES: tuple[Callable[[Story], None], ...] = (
+    part_of_its_topics,
     a_day,
     cold_start,
     role_change,
@@ -197,6 +205,12 @@ def test_a_node_is_covered_from_the_first_record_there_is(told: Told) -> None:
 
 
 SESSION = ("broker", "broker_id", "addr", "began", "began_at", "cause", "ended_at")
+
+
+def test_a_registration_of_some_topics_is_not_taken_for_one_of_all(told: Told) -> None:
+    assert told("sessions", part_of_its_topics, "topics", "ended_at") == [(3, None)]
+    # What it had when it left is what it had just before.
+    assert told("sessions", a_day, "topics") == [(1,)]
 
 
 def test_a_session_outlasts_connections_and_warm_starts(told: Told) -> None:

@@ -61,10 +61,14 @@ def known_at(records: Sequence[Record], asked: Iterable[Asked]) -> dict[Asked, K
             down = False
         if place in places:
             following = _next_mark(records[place:])
+            ended = place == len(records) - 1 and not down
             for topic, at_ms in places[place]:
                 route = tuple(_entry(view, entry) for entry in view.route(topic))
-                told = _told(view, down, following, at_ms) or ("route" if route else "none")
-                known = route if told == "route" else ()
+                told = _told(view, down, following, record.wall_ms, at_ms)
+                if ended and told is None and at_ms > record.wall_ms:
+                    told = "probably"
+                told = told or ("route" if route else "none")
+                known = route if told in ("route", "probably") else ()
                 found[topic, at_ms] = Known(told, record.seq, known)
         if _is_hole(records[place : place + 2]):
             view.lose_track()
@@ -94,16 +98,21 @@ def _is_hole(pair: Sequence[Record]) -> bool:
 
 
 def _told(
-    view: View, down: bool, following: tuple[int, Event | None] | None, at_ms: int
+    view: View,
+    down: bool,
+    following: tuple[int, Event | None] | None,
+    last_ms: int,
+    at_ms: int,
 ) -> str | None:
+    """``last_ms`` is the time of the last record at ``at_ms``: up to it all is known."""
     if down:
         return "down"
     if view.unsure:
         return "unknown"
     match following:
-        case (0, JournalRecovered()):
-            return "down"
-        case (0, None):
+        case (0, JournalRecovered(alive_ms=alive_ms)) if at_ms > max(last_ms, alive_ms or 0):
+            return "probably"
+        case (0, None) if at_ms > last_ms:
             return "unknown"
         case (_, RecordsLost(since_ms=since_ms)) if since_ms <= at_ms:
             return "unknown"

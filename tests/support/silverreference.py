@@ -205,9 +205,15 @@ class Reference:
             if isinstance(event, BrokerRegistered):
                 known.facts["connections"] += 1
             elif isinstance(event, RegistrationCompleted):
-                known.facts["topics"] = event.topics
+                known.facts["topics"] = known.facts["topics"] or 0
             elif isinstance(event, HeartbeatGaps):
                 known.gaps_ms += event.gaps_ms
+
+        for place, stay in self._open.items():
+            group = view.groups.find(place[0], place[1])
+            topics = 0 if group is None else len(group.queues)
+            if topics or stay.facts["topics"] is not None:
+                stay.facts["topics"] = topics
 
     def _gone(self, record: Record, place: Place, stay: Span) -> End:
         event = record.event

@@ -111,7 +111,8 @@ def _judged(last: DataFrame, coverage: DataFrame) -> DataFrame:
     told = (
         F.when(latest.isNull(), "unknown")
         .when(within, None)
-        .when(ends == "stopped", "down")
+        # A journal that is recovered is one of a node that is about to start.
+        .when((ends == "stopped") | ((ends == "killed") & ~lasts), "down")
         .when(ends.isin("killed", ENDED), PROBABLY)
         .otherwise("unknown")
     )

@@ -184,6 +184,7 @@ def _session_stages(lake: Lake, news: News, nodes: _Nodes, told: DataFrame) -> I
             _of_types(recount.events(events), HEARTBEATS),
             lake.read(tables.SUSPECT_TIMES).where(news.touched()),
             nodes.last,
+            recount.changed(lake.read(tables.ROUTE_VERSIONS)),
             earlier=earlier,
         )
         where = recount.where_intervals()
@@ -276,8 +277,9 @@ def silver_of(events: DataFrame, gaps: DataFrame) -> Silver:
     no_suspects = none(schemas.SUSPECT_TIMES)
     doubts = suspect_times(told, heartbeats, members, facts, earlier=no_suspects).localCheckpoint()
     no_versions = none(schemas.ROUTE_VERSIONS)
+    routes = route_versions(events, lives, earlier=no_versions)
     sessions = broker_sessions(
-        members, heartbeats, doubts, last, earlier=no_sessions
+        members, heartbeats, doubts, last, routes, earlier=no_sessions
     ).localCheckpoint()
     breaks = node_breaks(
         events, F.lit(True), known=none(schemas.NODE_BREAKS), sessions=sessions
@@ -286,6 +288,6 @@ def silver_of(events: DataFrame, gaps: DataFrame) -> Silver:
         coverage=node_coverage(turns, breaks, last),
         sessions=sessions,
         suspects=doubts,
-        versions=route_versions(events, lives, earlier=no_versions),
+        versions=routes,
         skew=clock_skew(events.select("day", *WITNESS).distinct(), clock_samples(events)),
     )

@@ -1,19 +1,24 @@
-"""Sessions: the stays of brokers in the tables of a node, with their heartbeats.
+"""Sessions: the stays of brokers in the tables of a node, with their heartbeats and topics.
 
 Gaps between heartbeats are counted by their length rounded to 100 ms (``gap_counts``), so that the
 counts of a session that goes on can be added to. Percentiles are taken from these counts: the
 shortest gap, so rounded, that at least that part of all gaps do not exceed.
+
+A registration may be of a part of the topics only: how many a broker has is counted from its
+routes.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routebook_spark import schemas
 from routebook_spark.schemas import WITNESS
+from routebook_spark.silver.groups import GROUP
 from routebook_spark.silver.stays import MEMBER
 from routebook_spark.silver.suspects import UNCONFIRMED
 
 STEP_MS = 100
+_NEVER = (1 << 63) - 1  # the number of a record that does not come
 _SESSION = (*WITNESS, "broker_id", "from_seq")  # one record begins one stay of an id
 
 
@@ -22,18 +27,21 @@ def broker_sessions(
     heartbeats: DataFrame,
     suspects: DataFrame,
     last: DataFrame,
+    versions: DataFrame,
     *,
     earlier: DataFrame,
 ) -> DataFrame:
     """``stays`` with their heartbeats: those counted ``earlier``, and new ones.
 
-    ``suspects`` are all there were in these stays; ``last`` is the last record of each node.
+    ``suspects`` are all there were in these stays; ``last`` is the last record of each node, and
+    ``versions`` are the routes that were, or are, true when the stays end.
     """
     counted = _counts(stays, heartbeats, earlier)
     doubted = _doubted(stays, suspects, last)
     heard = F.coalesce("heartbeats", F.lit(0))
     return (
-        stays.join(counted, list(_SESSION), "left")
+        _with_topics(stays, versions)
+        .join(counted, list(_SESSION), "left")
         .join(doubted, list(_SESSION), "left")
         .join(F.broadcast(last.select(*WITNESS, F.col("seq").alias("last_seq"))), list(WITNESS))
         .withColumns(
@@ -77,6 +85,31 @@ def _counts(stays: DataFrame, heartbeats: DataFrame, earlier: DataFrame) -> Data
             F.array_sort(F.collect_list(F.struct("gap_ms", "count"))).alias("gap_counts"),
         )
     )
+
+
+def _with_topics(stays: DataFrame, versions: DataFrame) -> DataFrame:
+    """``topics``: how many the broker had when a stay ended, or has; null when none is known of.
+
+    Beginnings and ends are added up by record before they are put in order: a record speaks of up
+    to a thousand topics.
+    """
+
+    def step(seq: str, number: int) -> Column:
+        row = F.struct(F.col(seq).alias("seq"), F.lit(number).alias("step"))
+        return F.when(F.col(seq).isNotNull(), row)
+
+    both = F.array_compact(F.array(step("from_seq", 1), step("to_seq", -1)))
+    steps = (
+        versions.select(*GROUP, F.inline(both))
+        .groupBy(*GROUP, "seq")
+        .agg(F.sum("step").alias("step"))
+    )
+    ends = stays.withColumn("seq", F.coalesce("to_seq", F.lit(_NEVER)))
+    rows = ends.unionByName(steps, allowMissingColumns=True)
+    in_order = Window.partitionBy(*GROUP).orderBy("seq")
+    there = F.sum("step").over(in_order.rangeBetween(Window.unboundedPreceding, -1))
+    told = F.when(F.col("topics").isNotNull() | (there > 0), F.coalesce(there, F.lit(0)))
+    return rows.withColumn("topics", told).where("from_seq IS NOT NULL").drop("seq", "step")
 
 
 def _percentile(part: float) -> Column:
