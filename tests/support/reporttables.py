@@ -14,6 +14,7 @@ from routebook_spark.gold.availability import broker_availability
 from routebook_spark.report.facts import Report
 from routebook_spark.report.gather import gather, period_of
 from routebook_spark.tables import Lake, Table
+from support.reportstories import story_tables
 from support.sparkrows import T0, frame
 
 Row = dict[str, Any]
@@ -90,7 +91,8 @@ def reported(spark: SparkSession) -> Report:
 @cache
 def week_lake(spark: SparkSession) -> Lake:
     """The week of one fleet, and the bad days of another, made by the functions of gold."""
-    return InMemory(spark, "memory", week())
+    made = {table: rows.cache() for table, rows in story_tables(spark).items()}
+    return InMemory(spark, "memory", week(), made)
 
 
 def _row(**columns: Any) -> Row:
