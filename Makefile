@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
 
 .DEFAULT_GOAL := help
-.PHONY: help install spark run demo test check fmt lint types unit peers differential killrounds frozen bench scale golden clean
+.PHONY: help install spark run demo test check fmt lint types unit peers differential worlds killrounds frozen bench scale golden clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ demo: spark ## three nodes, simulated brokers and faults for a minute, then the 
 test: check peers ## set everything up and run every test, real RocketMQ programs included
 	@echo "running all tests"
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
-		tests/spark tests/interop tests/integration tests/property
+		tests/spark tests/interop tests/integration tests/property tests/world
 
 check: lint types unit ## the fast inner loop: lint, types, unit tests
 
@@ -54,6 +54,9 @@ peers: install ## fetch the real RocketMQ programs the tests use into .peers
 
 differential: peers ## compare thousands of request sequences with the Java NameServer
 	@$(BIN)/python -m tests.differential $(ARGS)
+
+worlds: spark ## check history, tables, alerts and report against thousands of generated worlds
+	@$(BIN)/python -m tests.world $(ARGS)
 
 killrounds: install ## kill writers and nodes at random moments, 200 times each, and look what is left
 	@$(BIN)/python -m tests.killrounds --rounds 200

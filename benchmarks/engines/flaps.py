@@ -4,7 +4,7 @@ import polars as pl
 from benchmarks.engines.clocks import on_common_clock, on_common_clock_frame
 from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan, kept, of_one_fleet
 
-from routebook_spark.gold.availability import BLIND_BEGINNINGS, GRACE_MS
+from routebook_spark.gold.availability import GRACE_MS
 from routebook_spark.gold.flaps import (
     BROKER as FLEET_BROKER,
 )
@@ -15,6 +15,7 @@ from routebook_spark.gold.flaps import (
     HALF_LIFE_MS,
     RETURN_WITHIN_MS,
     REUSE,
+    STARTS,
     STEP,
     SUPPRESS,
     UNSEEN_ENDS,
@@ -36,7 +37,7 @@ _SO_FAR = f"{_OF_DAY} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
 
 SQL = f"""
     WITH covers AS (
-        SELECT *, from_ms + CASE WHEN begins IN {BLIND_BEGINNINGS!r} THEN {GRACE_MS} ELSE 0 END
+        SELECT *, from_ms + CASE WHEN begins IN {STARTS!r} THEN {GRACE_MS} ELSE 0 END
                       AS sees_ms
         FROM ({on_common_clock("node_coverage", "from_at", "to_at")})),
     horizons AS (SELECT node, max(to_ms) AS horizon_ms FROM covers GROUP BY node),
@@ -149,7 +150,7 @@ SQL = f"""
 
 
 def frame(table: Scan) -> pl.LazyFrame:
-    blind_ms = pl.col("begins").is_in(BLIND_BEGINNINGS).cast(pl.Int64) * GRACE_MS
+    blind_ms = pl.col("begins").is_in(STARTS).cast(pl.Int64) * GRACE_MS
     covers = kept(
         on_common_clock_frame(table("node_coverage"), table, "from_at", "to_at").with_columns(
             (pl.col("from_ms") + blind_ms).alias("sees_ms")

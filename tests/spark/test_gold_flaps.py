@@ -30,7 +30,7 @@ class Story:
     expected: Mapping[tuple[str, str, int], Mapping[str, Any]]
     nodes: tuple[str, ...] = ("n1",)
     starts_s: Mapping[str, int] = field(default_factory=dict)  # of nodes, if not at the beginning
-    begins: str = "started_warm"
+    begins: str = "restated"
 
 
 def leaves(
@@ -160,6 +160,12 @@ STORIES = {
         {("b", "n1", 0): {"culprit": "unknown"}},
         nodes=("n1", "n2"),
         starts_s={"n2": 30},
+    ),
+    "a node that began with what it knew has not heard of its brokers yet": Story(
+        (*leaves(2, from_s=100, every_s=60), ("n2", "b", 0, None, None)),
+        {("b", "n1", 0): {"culprit": "unknown"}},
+        nodes=("n1", "n2"),
+        begins="started_warm",
     ),
     "a node that began with nothing does not say otherwise until it would know": Story(
         leaves(2, from_s=100, every_s=60),

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from routebook_spark import tables
 from routebook_spark.commands.report import report as report_command
-from routebook_spark.report import words
-from routebook_spark.report.facts import Incident, Period, Report
+from routebook_spark.report.facts import FleetReport, Incident, Period, Report
 from routebook_spark.report.gather import EmptyPeriod, gather, period_of
-from routebook_spark.report.html import element, printable
 from routebook_spark.report.page import page
 from routebook_spark.report.rows import collected, hours_of
 from routebook_spark.tables import Lake
+from support.reportfigures import by_fact, contradictions, loose_numbers
 from support.reporttables import (
     DAYS,
     FORMULA,
@@ -25,13 +25,16 @@ from support.reporttables import (
     SCRIPT,
     TITLE,
     InMemory,
+    available,
     reported,
     week,
+    week_lake,
 )
 from support.sparkrows import T0, frame
 
 SECTIONS = {
     "quality": "Data quality",
+    "witnesses": "When nodes were no witnesses",
     "availability": "Availability",
     "incidents": "Worst incidents",
     "flaps": "Who flaps",
@@ -41,6 +44,8 @@ SECTIONS = {
     "demand": "Demand",
     "forecast": "Forecast",
 }
+FLEET = "default"
+TIMES = ("up_s", "suspect_s", "down_s", "planned_s", "unknown_s", "failures", "repairs")
 FEW = (tables.NODE_COVERAGE, tables.FLAPS)
 
 
@@ -157,10 +162,10 @@ def test_the_same_rows_give_the_same_page_however_they_are_stored(
 
 def test_a_section_without_data_says_so_in_a_sentence(sparse: Sparse) -> None:
     assert Outline(sparse.page).headings == SECTIONS
-    for name in SECTIONS:
+    for name in SECTIONS.keys() - {"witnesses"}:
         section = sparse.page[sparse.page.index(f'<section id="{name}"') :]
         assert '<p class="empty">' in section[: section.index("</section>")], name
-    assert sparse.page.count("<svg") == 1
+    assert sparse.page.count("<figure") == 2
 
 
 def test_an_hour_that_is_in_the_period_in_part_counts(spark: SparkSession) -> None:
@@ -193,59 +198,98 @@ def test_no_tables_are_an_error_that_says_what_to_do(spark: SparkSession, tmp_pa
     assert not out.exists()
 
 
-# -- the facts
+def test_a_folder_that_is_not_there_is_told_before_any_work(tmp_path: Path) -> None:
+    out = tmp_path / "none" / "report.html"
+    # Spark would be started for these tables, and find that they are not there.
+    result = CliRunner().invoke(report_command, ["--tables", "/no/tables", "--out", str(out)])
+    assert result.exit_code == 1
+    assert f"there is no folder {out.parent}" in result.output
+    assert "mkdir -p" in result.output
 
 
-def test_time_is_summed_up_over_brokers_and_hours(written: Written) -> None:
-    rows = week()[tables.BROKER_AVAILABILITY]
-    facts = written.facts.availability
-    assert facts.brokers == len({row["broker"] for row in rows})
-    assert facts.total.down_s == pytest.approx(sum(row["down_s"] for row in rows))
+# -- the page against itself, and against the tables
+
+
+def test_every_number_that_is_told_twice_is_the_same(written: Written) -> None:
+    assert contradictions(written.page) == []
+    assert loose_numbers(written.page) == []
+
+
+def test_time_is_that_of_the_table(spark: SparkSession, written: Written) -> None:
+    lake = week_lake(spark)
+    hours = collected(
+        available(lake)
+        .where("grain = 'hour'")
+        .groupBy("broker")
+        .agg(*(F.sum(name).alias(name) for name in TIMES))
+    )
+    told = by_fact(written.page, FLEET)
+    facts = only(written).availability
+    assert facts.brokers == len(hours)
+    for name in TIMES:
+        total = sum(row[name] for row in hours)
+        assert getattr(facts.total, name) == pytest.approx(total), name
+    by_broker = {row["broker"]: row for row in hours}
+    for each in facts.worst:
+        key = f"{each.cluster}/{each.broker}/{each.broker_id}"
+        for name in ("down_s", "suspect_s", "unknown_s", "failures"):
+            assert told[f"{name}/{key}"] == pytest.approx(by_broker[each.broker][name]), name
     assert sum(step.down_s for step in facts.spent) == pytest.approx(facts.total.down_s)
-    assert len(facts.spent) == DAYS
-    assert facts.slo == pytest.approx(0.999)
+    assert facts.slo == 0.999
     assert [each.broker for each in facts.worst[:2]] == ["broker-18", "broker-09"]
 
 
-def worst_of(facts: Report, brokers: int) -> Incident:
-    return next(each for each in facts.incidents.worst if each.brokers == brokers)
+# -- the facts
+
+
+def only(written: Written) -> FleetReport:
+    (part,) = (each for each in written.facts.fleets if each.fleet == FLEET)
+    return part
+
+
+def worst_of(facts: FleetReport, brokers: int) -> Incident:
+    return next(each for each in facts.incidents.worst if len(each.outages) == brokers)
 
 
 def test_brokers_that_go_together_are_one_incident(written: Written) -> None:
-    facts = written.facts
-    assert facts.incidents.total == 5
+    facts = only(written)
+    assert (facts.incidents.total, facts.incidents.outages) == (5, 11)
     many = worst_of(facts, 7)
+    longest = many.outages[0]
     assert [each.broker for each in many.outages[:2]] == ["broker-09", "broker-08"]
-    assert (many.cause, many.nodes) == ("expired", 3)
-    first = T0 + timedelta(days=2.134)
+    assert (longest.cause, longest.nodes, longest.awake) == ("expired", 2, 2)
+    # Corrected by the clocks: ns-3 had lost records then, and ns-2 let them go last.
+    first = T0 + timedelta(days=2.134, seconds=2) - timedelta(milliseconds=40)
     assert abs(many.started_at - first) < timedelta(milliseconds=10)
-    # Corrected by the clocks: ns-3 let them go last, and is 412 ms behind ns-1.
-    lasts = timedelta(seconds=1700 + 210 * 6 + 4 + 0.412)
-    away = many.outages[0]
-    assert away.back_at is not None
-    assert abs(away.back_at - away.left_at - lasts) < timedelta(milliseconds=2)
-    assert away.exposure_s == 151.0
+    assert longest.exposure_s == 151.0
 
 
 def test_an_incident_that_lasts_is_told_as_such(written: Written) -> None:
-    worst = written.facts.incidents.worst[0]
+    worst = only(written).incidents.worst[0]
     assert (worst.ended_at, worst.outages[0].back_at) == (None, None)
-    assert "It is still away, after 19 h 11 min." in written.page
+    assert "It is still away, down for " in written.page
 
 
 def test_a_goodbye_is_no_incident(written: Written) -> None:
-    gone = [out.broker for each in written.facts.incidents.worst for out in each.outages]
+    gone = [out.broker for each in only(written).incidents.worst for out in each.outages]
     assert "leaver" not in gone
 
 
 def test_topics_that_differ_alike_are_one_disagreement(written: Written) -> None:
-    facts = written.facts.divergence
+    facts = only(written).divergence
     assert facts.endings == {"converged": 2, "open": 1}
     assert [(each.topics, each.topic) for each in facts.longest] == [
         (1, SCRIPT),
         (0, None),
         (40, "topic-000"),
     ]
+
+
+def test_what_nodes_said_is_told_in_words(written: Written) -> None:
+    section = Outline(written.page).words["divergence"]
+    assert "8 read and 8 write queues, permission RW-" in section
+    assert "listed with id 0 (10.0.0.3:10911)" in section
+    assert not re.search(r"\bnull\b|\[\d|\{", section)
 
 
 def test_balance_is_that_of_the_last_day_without_topics_of_the_system(written: Written) -> None:
@@ -255,7 +299,7 @@ def test_balance_is_that_of_the_last_day_without_topics_of_the_system(written: W
         for row in week()[tables.TOPIC_BALANCE]
         if row["day"] == last and row["topic"] != "TBW102"
     ]
-    facts = written.facts.balance
+    facts = only(written).balance
     assert facts.topics == len(rows)
     assert facts.single == sum(row["single_broker"] for row in rows)
     assert sum(count for _, count in facts.buckets) == facts.topics - facts.single
@@ -263,57 +307,27 @@ def test_balance_is_that_of_the_last_day_without_topics_of_the_system(written: W
 
 
 def test_demand_names_storms_and_silent_topics(written: Written) -> None:
-    facts = written.facts.demand
+    facts = only(written).demand
     assert facts.top[0].topic == "topic-000"
     assert (facts.storms[0].topic, facts.storms[0].unknown) == ("ordres", 2200)
     assert (facts.zombie_count, facts.zombies[0].topic) == (32, "old-orders")
+    assert sum(each.unknown for each in facts.asked) == facts.unknown == 8 * 2200
 
 
 def test_the_quality_of_data_is_told_for_each_node(written: Written) -> None:
-    killed, lossy = written.facts.quality.nodes[1:]
+    quality = only(written).quality
+    killed, lossy = quality.nodes[1:]
     assert (killed.kills, killed.losses, killed.missing) == (1, 0, 0)
     assert (lossy.kills, lossy.losses, lossy.missing) == (0, 1, 412)
     assert (lossy.offset_ms, lossy.uncertainty_ms) == (-406, 12)
     assert lossy.known_s == pytest.approx((DAYS - 0.402) * 86_400, abs=1)
-    assert written.facts.quality.quarantined[0].records == 3
+    assert {each.why for each in quality.unwitnessed} == {"killed", "records_missing", "no_later"}
+    assert quality.quarantined[0].records == 3
 
 
-def test_lags_are_counted_by_kind(written: Written) -> None:
-    facts = written.facts.convergence
+def test_lags_are_counted_by_kind_with_those_that_a_node_never_showed(written: Written) -> None:
+    facts = only(written).convergence
     assert [lag.kind for lag in facts.lags] == ["broker_joined", "broker_left", "topic_changed"]
     assert sum(lag.changes for lag in facts.lags) == 600
-    assert sum(bucket.changes for bucket in facts.buckets) == 600
     assert sum(lag.incomplete for lag in facts.lags) == 1
-
-
-# -- words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (0.85, "850 ms"),
-        (4.2, "4.2 s"),
-        (30, "30 s"),
-        (250, "4 min 10 s"),
-        (7500, "2 h 5 min"),
-        (273_600, "3 d 4 h"),
-        (-90, "−1 min 30 s"),
-    ],
-)
-def test_spans_are_written_in_two_units(seconds: float, text: str) -> None:
-    assert words.span(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(1, "100%"), (0.9, "90.0%"), (0.9999, "99.99%"), (0.99999, "99.999%"), (0, "0%")],
-)
-def test_nearly_all_is_not_all(share: float, text: str) -> None:
-    assert words.percent(share) == text
-
-
-def test_text_becomes_html_by_being_escaped() -> None:
-    assert element("a", "<b>", title='"&') == '<a title="&quot;&amp;">&lt;b&gt;</a>'
-    assert printable("a\nb\x1b") == "a\\nb\\x1b"
+    assert sum(bucket.changes for bucket in facts.buckets) == 599

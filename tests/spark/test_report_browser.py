@@ -7,12 +7,15 @@ import pytest
 from PIL import Image
 from pyspark.sql import SparkSession
 
+from routebook_spark.report.facts import Report
 from routebook_spark.report.page import page
 from support.browser import Browser, Seen
+from support.reportfacts import bad_day
 from support.reporttables import TITLE, reported
 
 HEADINGS = [
     "Data quality",
+    "When nodes were no witnesses",
     "Availability",
     "Worst incidents",
     "Who flaps",
@@ -23,6 +26,7 @@ HEADINGS = [
     "Forecast",
 ]
 PLOTS = [
+    "When nodes were witnesses",
     "Time brokers were not there",
     "Error budgets",
     *["Timeline"] * 5,
@@ -91,11 +95,39 @@ def test_the_page_is_dark_where_the_machine_is(
     assert sum(count for count, colour in counts if colour == (255, 255, 255)) == 0
 
 
-@pytest.mark.parametrize("width", [360, 800, 1920])
-def test_the_page_fits_windows_of_all_widths(report: Path, browser: Browser, width: int) -> None:
-    seen = browser.open(report, width=width)
-    assert seen.errors == []
-    assert seen.document["overflow"] <= 0
+@pytest.fixture(scope="module")
+def bad_hour(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two fleets on one page, each with a bad hour."""
+    one, other = bad_day(1, fleet="eu"), bad_day(4, fleet="us-east")
+    path = tmp_path_factory.mktemp("bad") / "report.html"
+    path.write_text(page(Report("Bad", one.period, [one.facts, other.facts])), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("width", [360, 390, 800, 1100, 1280, 1920])
+def test_nothing_is_cut_off_in_windows_of_all_widths(
+    report: Path, bad_hour: Path, browser: Browser, width: int
+) -> None:
+    for path in (report, bad_hour):
+        seen = browser.open(path, width=width)
+        assert seen.errors == []
+        assert seen.document["overflow"] <= 0
+        assert seen.document["cut"] == []
+        assert all(plot["width"] > 250 for plot in seen.document["plots"])
+
+
+CUT = {
+    "a-table-that-is-too-wide": "<div style='overflow:auto;width:200px'><p style='width:400px'>x",
+    "what-is-outside-the-window": "<p style='position:absolute;left:1200px;width:300px'>x</p>",
+    "text-beyond-the-edge-of-a-plot": "<svg width='99' height='20'><text x='90' y='9'>long</text>",
+}
+
+
+@pytest.mark.parametrize("what", CUT)
+def test_what_is_cut_off_is_noticed(browser: Browser, tmp_path: Path, what: str) -> None:
+    path = tmp_path / "cut.html"
+    path.write_text(f"<!doctype html><title>t</title><h1>h</h1>{CUT[what]}", "utf-8")
+    assert browser.open(path).document["cut"] != []
 
 
 def test_the_page_can_be_printed(report: Path, browser: Browser) -> None:

@@ -41,11 +41,30 @@ _FLAGS = (
 _BAD_CONSOLE = ("error", "warning", "assert")
 _BAD_LOG = ("error", "warning")
 
-# Every heading, every plot that is drawn, and how far the page sticks out of its window.
-_LOOK = """JSON.stringify({
+# Every heading, every plot that is drawn, how far the page sticks out of its window, and what of it
+# cannot be read: what lies outside the window, what is longer than the box that hides the rest of
+# it, and what is written beyond the edge of a plot.
+_LOOK = """(() => {
+  const shown = e => e.checkVisibility() && e.getClientRects().length > 0;
+  const told = e => `${e.tagName.toLowerCase()} ${e.textContent.trim().slice(0, 40)}`;
+  const cut = [];
+  for (const e of document.body.querySelectorAll('*')) {
+    if (!shown(e)) continue;
+    const box = e.getBoundingClientRect();
+    if (box.right > window.innerWidth + 1 || box.left < -1) cut.push('outside: ' + told(e));
+    if (!e.closest('svg') && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0
+        && getComputedStyle(e).display !== 'inline') cut.push('longer: ' + told(e));
+    if (e.tagName === 'text') {
+      const plot = e.closest('svg').getBoundingClientRect();
+      if (box.left < plot.left - 1 || box.right > plot.right + 1
+          || box.top < plot.top - 1 || box.bottom > plot.bottom + 1) cut.push('plot: ' + told(e));
+    }
+  }
+  return JSON.stringify({
   title: document.title,
+  cut: cut,
   headings: [...document.querySelectorAll('h1, h2, h3')].map(e => e.textContent),
-  plots: [...document.querySelectorAll('svg[role=img]')].map(e => ({
+  plots: [...document.querySelectorAll('svg[role=img]')].filter(shown).map(e => ({
     name: e.querySelector('title').textContent,
     width: Math.round(e.getBoundingClientRect().width),
     height: Math.round(e.getBoundingClientRect().height),
@@ -55,7 +74,7 @@ _LOOK = """JSON.stringify({
   anchors: [...document.querySelectorAll('nav a')].map(
     a => document.getElementById(a.hash.slice(1)) !== null),
   overflow: document.documentElement.scrollWidth - window.innerWidth,
-  background: getComputedStyle(document.body).backgroundColor})"""
+  background: getComputedStyle(document.body).backgroundColor})})()"""
 
 
 @dataclass

@@ -317,7 +317,8 @@ def _day(moves: list[_Move], day: int, horizon: int) -> dict[int, Flap]:
 
 
 def _blind_ms(cover: Row) -> int:
-    return 120_000 if cover["begins"] in ("started_cold", "first_record") else 0
+    starts = ("started_cold", "started_warm", "first_record")
+    return 120_000 if cover["begins"] in starts else 0
 
 
 def _culprit(

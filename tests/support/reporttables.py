@@ -10,9 +10,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from routebook_spark import tables
+from routebook_spark.gold.availability import broker_availability
 from routebook_spark.report.facts import Report
 from routebook_spark.report.gather import gather, period_of
 from routebook_spark.tables import Lake, Table
+from support.reportstories import story_tables
 from support.sparkrows import T0, frame
 
 Row = dict[str, Any]
@@ -43,7 +45,6 @@ def week() -> dict[Table, list[Row]]:
             _row(node="ns-2", reason=f"unknown version {SCRIPT}", raw="{}"),
         ],
         tables.BROKER_SESSIONS: list(_sessions()),
-        tables.BROKER_AVAILABILITY: list(_availability(rng)),
         tables.STALE_EXPOSURE: list(_exposure()),
         tables.FLAPS: list(_flaps(rng)),
         tables.HEARTBEAT_HEALTH: list(_heartbeats(rng)),
@@ -60,16 +61,38 @@ class InMemory(Lake):
     """Tables without files."""
 
     rows: Mapping[Table, Sequence[Row]] = field(default_factory=dict)
+    frames: Mapping[Table, DataFrame] = field(default_factory=dict)
 
     def read(self, table: Table) -> DataFrame:
-        return frame(self.spark, table.schema, self.rows.get(table, ()))
+        made = self.frames.get(table)
+        given = self.rows.get(table, ())
+        if made is not None and not given:
+            return made
+        rows = frame(self.spark, table.schema, given)
+        return rows if made is None else rows.unionByName(made)
+
+
+def available(lake: Lake) -> DataFrame:
+    return broker_availability(
+        lake.read(tables.BROKER_SESSIONS),
+        lake.read(tables.SUSPECT_TIMES),
+        lake.read(tables.NODE_COVERAGE),
+        lake.read(tables.CLOCK_SKEW),
+    )
 
 
 @cache
 def reported(spark: SparkSession) -> Report:
     """What is reported of the week: made once for all tests of a session."""
-    lake = InMemory(spark, "memory", week())
+    lake = week_lake(spark)
     return gather(lake, period_of(lake), title=TITLE)
+
+
+@cache
+def week_lake(spark: SparkSession) -> Lake:
+    """The week of one fleet, and the bad days of another, made by the functions of gold."""
+    made = {table: rows.cache() for table, rows in story_tables(spark).items()}
+    return InMemory(spark, "memory", week(), made)
 
 
 def _row(**columns: Any) -> Row:
@@ -143,33 +166,6 @@ def _exposure() -> Iterator[Row]:
             )
 
 
-def _availability(rng: random.Random) -> Iterator[Row]:
-    for broker in BROKERS:
-        for hour in range(24 * DAYS):
-            at = _at(hour / 24)
-            down = 0.0 + sum(
-                _overlap(hour * 3600, day * 86_400, lasts)
-                for name, day, lasts, _ in _OUTAGES
-                if name == broker
-            )
-            unknown = 0.0 if hour != 96 else 300.0
-            suspect = rng.choice([0.0] * 60 + [20.0])
-            up = 3600 - down - unknown - suspect
-            yield _row(
-                **{"day": at.date(), "grain": "hour", "from_at": at, "cluster": CLUSTER},
-                **{"broker": broker, "broker_id": 0, "up_s": up, "suspect_s": suspect},
-                **{"down_s": down, "planned_s": 0.0, "unknown_s": unknown},
-                failures=1 if down else 0,
-                repairs=1 if down else 0,
-                budget_s=(up + suspect + down) * 0.001,
-            )
-
-
-def _overlap(hour_s: float, begin_s: float, lasts_s: float | None) -> float:
-    end_s = DAYS * 86_400 if lasts_s is None else begin_s + lasts_s
-    return max(0.0, min(end_s, hour_s + 3600) - max(begin_s, hour_s))
-
-
 def _flaps(rng: random.Random) -> Iterator[Row]:
     blamed = ("broker", "network", "node")
     for number, broker in enumerate((BROKERS[10], IMAGE, FORMULA, *BROKERS[3:9])):
@@ -198,25 +194,29 @@ def _heartbeats(rng: random.Random) -> Iterator[Row]:
 def _convergence(rng: random.Random) -> Iterator[Row]:
     kinds = ("broker_joined", "broker_left", "topic_changed")
     for number in range(600):
-        lag = round(rng.lognormvariate(4.5, 1.6))
+        lag = None if number == 5 else round(rng.lognormvariate(4.5, 1.6))
         at = _at(rng.uniform(0, DAYS))
         yield _row(
             **{"day": at.date(), "kind": kinds[min(number % 7, 2)], "cluster": CLUSTER},
-            **{"broker": BROKERS[0], "first_at": at, "nodes": 3, "lag_ms": lag},
-            nodes_knowing=2 if number == 5 else 3,
-            within_1s=lag <= 1000,
-            within_30s=lag <= 30_000,
+            **{"broker": BROKERS[0], "first_at": at, "nodes_knowing": 3, "lag_ms": lag},
+            nodes=2 if lag is None else 3,
+            within_1s=lag is not None and lag <= 1000,
+            within_30s=lag is not None and lag <= 30_000,
         )
 
 
 def _divergence() -> Iterator[Row]:
     common = {"day": _at(2).date(), "cluster": CLUSTER, "broker": BROKERS[2]}
     common |= {"node_a": "ns-1", "node_b": "ns-3", "from_at": _at(2.2), "uncertainty_ms": 20}
-    common |= {"view_a": "8/8 RW-", "view_b": "not listed"}
+    common |= {"view_a": "[8,8,6,0]", "view_b": "null"}
     ended = _row(to_at=_at(2.21), lasted_s=864.0, ending="converged", until_day=_at(2).date())
     for number in range(40):
         yield common | ended | _row(topic=f"topic-{number:03}")
-    yield common | ended | _row(topic=None, view_a="up", to_at=_at(2.22), lasted_s=1700.0)
+    yield (
+        common
+        | ended
+        | _row(topic=None, view_a='{"0":"10.0.0.3:10911"}', to_at=_at(2.22), lasted_s=1700.0)
+    )
     yield common | _row(
         **{"topic": SCRIPT, "ending": "open", "lasted_s": 3600.0, "from_at": _at(6.9)},
         **{"view_a": SCRIPT, "day": _at(6).date(), "until_day": tables.OPEN},
@@ -242,7 +242,8 @@ def _balance(rng: random.Random) -> Iterator[Row]:
 
 
 def _demand(rng: random.Random) -> Iterator[Row]:
-    topics = [(f"topic-{n:03}", 4000 // (n + 1)) for n in range(15)] + [(SCRIPT, 300)]
+    topics = [(f"topic-{n:03}", 4000 // (n + 1)) for n in range(15)]
+    topics += [(SCRIPT, 300), (REVERSED, 2500)]
     for hour in range(0, 24 * DAYS, 2):
         at = _at(hour / 24)
         busy = 1 + 0.6 * (9 <= hour % 24 <= 18)

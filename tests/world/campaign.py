@@ -66,7 +66,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="seed of the first world")
     parser.add_argument("--count", type=int, default=2000, help="how many worlds")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time")
-    parser.add_argument("--what", choices=[*CHECKS, "spark", "all"], default="all")
+    parser.add_argument("--what", choices=[*CHECKS, "spark", "alerts", "all"], default="all")
+    parser.add_argument("--steps", type=int, default=3, help="deliveries, with a build after each")
+    parser.add_argument("--reports", type=int, default=3, help="of so many fleets of each lake")
     asked = parser.parse_args()
     wrong = 0
     for name, check in CHECKS.items():
@@ -76,5 +78,15 @@ def main() -> int:
     if asked.what in ("spark", "all"):
         from world.sparkcampaign import run_spark
 
-        wrong += run_spark(asked.first, asked.count, seconds=asked.seconds)
+        wrong += run_spark(
+            asked.first,
+            asked.count,
+            seconds=asked.seconds,
+            steps=asked.steps,
+            reports=asked.reports,
+        )
+    if asked.what in ("alerts", "all"):
+        from world.alertscampaign import run_alerts
+
+        wrong += run_alerts(asked.first, asked.count, seconds=asked.seconds)
     return 1 if wrong else 0

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 
+from routebook.history.comparing import ClockTold, comparison_of
 from routebook.history.diverge import BrokerClaim
 from routebook.journal.errors import JournalError
 from world.finding import Finding
 from world.historychecks import ROOM, Told, write_world
 from world.plan import clock
-from world.truth import Key, Life, Truth
+from world.truth import EPOCH_MS, Key, Life, Truth
 
 TOLERANCE_MS = 2500
 STEP_MS = 500
@@ -28,42 +29,40 @@ def check_compare(truth: Truth, folder: Path) -> Iterator[Finding]:
 
 def _check_pair(one: Told, other: Told) -> Iterator[Finding]:
     try:
-        from routebook.history.comparing import comparison_of
-    except ImportError:
-        from routebook.history.questions import comparison_of
-    try:
         answer = comparison_of([one.journal(), other.journal()])
     except JournalError:
         return  # that there is nothing to compare is an answer
     except (AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
         yield Finding(ROOM, "compare: broke", one.life.node, repr(error))
         return
-    skew = answer.skews[other.life.node]
-    offset_ms: int | None = skew.offset_ms
-    known = offset_ms is not None and skew.uncertainty_ms is not None
-    uncertainty_ms = skew.uncertainty_ms if known else 0
-    if known and offset_ms is not None:
-        yield from _check_skew(one.life, other.life, offset_ms, uncertainty_ms)
+    for told in answer.clocks:
+        yield from _check_skew(one.life, other.life, told)
+    if answer.comparison is None:
+        return
+    uncertainty_ms = answer.comparison.uncertainty_ms
     for divergence in answer.comparison.divergences:
-        key = (divergence.cluster, divergence.broker)
-        where = (
-            f"{divergence.cluster}/{divergence.broker} {divergence.topics or ''} of"
-            f" {one.life.node} and {other.life.node},"
-            f" for {(divergence.until_ms - divergence.since_ms) / 1000:g} s"
-        )
-        times = one.life.true_times(divergence.since_ms + uncertainty_ms + TOLERANCE_MS)
-        if divergence.lasted_ms < 2 * (uncertainty_ms + TOLERANCE_MS) or not times:
+        if divergence.lasted_ms < 2 * (uncertainty_ms + TOLERANCE_MS):
             continue
+        key = (divergence.cluster, divergence.broker)
+        times = _meant(one.life, other.life, divergence.since_ms + uncertainty_ms + TOLERANCE_MS)
         if all(_agree(one, other, key, divergence.topics, at_ms) for at_ms in times):
             views = {node: _shown(claim) for node, claim in divergence.views.items()}
             yield Finding(
                 ROOM,
                 "compare: a disagreement that was none",
-                f"no disagreement from {clock(times[-1])}: {where}",
-                str(views),
+                f"no disagreement from {clock(times[0])} about {divergence.broker}"
+                f" {divergence.topics or ''}",
+                f"{divergence.lasted_ms / 1000:g} s of {views}",
             )
-    if known and not _jumps(one.life) and not _jumps(other.life):
+    clocks_known = all(told.skew.offset_ms is not None for told in answer.clocks)
+    if clocks_known and not _jumps(one.life) and not _jumps(other.life):
         yield from _check_overlooked(one, other, answer.comparison.divergences)
+
+
+def _meant(one: Life, other: Life, wall_ms: float) -> list[float]:
+    """True times that a time by the common clock may be; one where no clock was ever set."""
+    lives = (one, other) if _jumps(one) or _jumps(other) else (one,)
+    return sorted({wall_ms - EPOCH_MS - ahead for life in lives for _, ahead in life.clock})
 
 
 def _shown(claim: object) -> str:
@@ -74,14 +73,20 @@ def _jumps(life: Life) -> bool:
     return len(life.clock) > 1
 
 
-def _check_skew(one: Life, other: Life, offset_ms: int, uncertainty_ms: int) -> Iterator[Finding]:
-    true_offsets = {there - here for _, here in one.clock for _, there in other.clock}
-    if all(abs(offset_ms - each) > uncertainty_ms + 50 for each in true_offsets):
+def _check_skew(one: Life, other: Life, told: ClockTold) -> Iterator[Finding]:
+    """Against the clock of the other node, or against an earlier one of its own."""
+    offset_ms, uncertainty_ms = told.skew.offset_ms, told.skew.uncertainty_ms
+    if offset_ms is None:
+        return
+    clocks = {life.node: [ahead for _, ahead in life.clock] for life in (one, other)}
+    everyone = [ahead for clock_of in clocks.values() for ahead in clock_of]
+    truly = {there - here for there in clocks[told.node] for here in everyone}
+    if all(abs(offset_ms - each) > uncertainty_ms + 50 for each in truly):
         yield Finding(
             ROOM,
             "compare: a wrong skew",
-            f"{other.node} ahead of {one.node} by one of {sorted(true_offsets)} ms",
-            f"{offset_ms} ms, give or take {uncertainty_ms} ms",
+            f"{told.node} of {one.node} and {other.node} ahead by one of {sorted(truly)} ms",
+            f"{offset_ms} ms, give or take {uncertainty_ms} ms, {told.skew}",
         )
 
 

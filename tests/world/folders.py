@@ -1,17 +1,19 @@
 """The journals of a world on disk, as its nodes leave them and as they are carried elsewhere."""
 
+import gzip
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
 from routebook.journal.folder import ACTIVE, IDENTITY
 from routebook.journal.identity import Identity
-from routebook.journal.manifest import manifest_sha256
+from routebook.journal.manifest import Manifest
 from routebook.journal.record import CHAIN_START, encode, hash_of
-from routebook.journal.segment import seal, summary_of
+from routebook.journal.segment import Summary, summary_of
 from world.plan import SegmentLate, SegmentLost
 from world.truth import Life, Truth, Written
 
@@ -94,17 +96,38 @@ def write_life(folder: Path, life: Life, *, lost: set[int], all_sealed: bool = F
             (folder / ACTIVE).write_bytes(b"".join(lines))
             break
         summary = summary_of(lines, node=life.node, first_hash=first_hash)
-        (folder / summary.span.plain).write_bytes(b"".join(lines))
-        seal(
-            folder,
-            summary,
-            previous_sha256=previous,
-            sealed_at_ms=summary.last_wall_ms + SEALED_AFTER_MS,
-            stopped=lambda: False,
-            identity=identity,
-        )
-        previous = manifest_sha256(folder, summary.span)
         if place in lost:
-            (folder / summary.span.packed).unlink()
-            (folder / summary.span.manifest).unlink()
+            previous = sha256(summary.span.stem.encode()).hexdigest()
+            continue
+        packed = gzip.compress(b"".join(lines), 1, mtime=0)
+        manifest = _manifest(summary, lines, packed, previous, identity)
+        (folder / summary.span.packed).write_bytes(packed)
+        (folder / summary.span.manifest).write_bytes(manifest)
+        previous = sha256(manifest).hexdigest()
     return folder
+
+
+def _manifest(
+    summary: Summary, lines: Sequence[bytes], packed: bytes, previous: str, identity: Identity
+) -> bytes:
+    manifest = Manifest(
+        node=summary.node,
+        first_seq=summary.first_seq,
+        last_seq=summary.last_seq,
+        records=summary.records,
+        first_wall_ms=summary.first_wall_ms,
+        last_wall_ms=summary.last_wall_ms,
+        min_wall_ms=summary.min_wall_ms,
+        max_wall_ms=summary.max_wall_ms,
+        bytes=summary.size,
+        packed_bytes=len(packed),
+        sha256=sha256(packed).hexdigest(),
+        content_sha256=sha256(b"".join(lines)).hexdigest(),
+        previous_sha256=previous,
+        first_hash=summary.first_hash.hex(),
+        last_hash=summary.last_hash.hex(),
+        sealed_at_ms=summary.last_wall_ms + SEALED_AFTER_MS,
+        fleet=identity.fleet,
+        incarnation=identity.incarnation,
+    )
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"

@@ -3,11 +3,13 @@
 An answer may be right or unknown, never wrong; and unknown only where nobody could know.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any, NamedTuple
 
-from routebook.history.journals import Journal
+from routebook.history.journals import Journal, Served
 from routebook.history.questions import (
     Period,
     RouteAnswer,
@@ -19,10 +21,13 @@ from routebook.history.questions import (
 from routebook.history.times import AtTime
 from routebook.history.versions import Part
 from routebook.journal.errors import JournalError
+from routebook.journal.folder import ACTIVE
+from routebook.journal.record import encode
+from support.fleet import run_program
 from world.finding import Finding
 from world.folders import held_of, lost_of, segments_of, write_life
 from world.knowledge import Knowledge, known_of
-from world.plan import TOPICS, clock
+from world.plan import MINUTE, TOPICS, clock
 from world.truth import Belief, Life, Truth
 
 EDGE_MS = 400  # a tick and some
@@ -46,6 +51,23 @@ class Told:
         return Journal(self.folder, silent_progress)
 
 
+class Asked(Told):
+    """As ``Told``, of the latest records of a node, which did not say what it knew before them."""
+
+    def __init__(self, told: Told, rng: Random, folder: Path) -> None:
+        whole = told.life.written
+        held = whole[rng.randrange(len(whole)) :]
+        self.life = told.life
+        self.knowledge = known_of(told.life, held)
+        self.folder = folder
+        folder.mkdir()
+        (folder / ACTIVE).write_bytes(b"".join(encode(each.record) for each in held))
+
+    def journal(self) -> Journal:
+        asked_ms = self.life.wall_ms(self.life.ends_ms)
+        return Journal(self.folder, silent_progress, Served(None, asked_ms, "it is an old one"))
+
+
 def write_world(truth: Truth, folder: Path) -> list[Told]:
     """The journals of all lives that wrote something."""
     return [
@@ -57,7 +79,12 @@ def write_world(truth: Truth, folder: Path) -> list[Told]:
 
 def check_history(truth: Truth, folder: Path) -> Iterator[Finding]:
     rng = Random(truth.plan.seed)
-    for told in write_world(truth, folder):
+    whole = write_world(truth, folder)
+    parts = [Asked(told, rng, folder / f"asked-{n}") for n, told in enumerate(whole)]
+    for told in whole:
+        if told.knowledge.to_ms - told.knowledge.from_ms > MINUTE:
+            yield from _attempted(told, "program", lambda told=told: _check_program(told, rng))  # type: ignore[misc]
+    for told in (*whole, *parts):
         yield from _attempted(told, "route at", lambda told=told: _check_routes(told, rng))  # type: ignore[misc]
         yield from _attempted(told, "sessions", lambda told=told: _check_sessions(told, rng))  # type: ignore[misc]
         yield from _attempted(told, "explain", lambda told=told: _check_explain(told))  # type: ignore[misc]
@@ -75,7 +102,7 @@ def _attempted(told: Told, what: str, check: Callable[[], Iterator[Finding]]) ->
 # -- moments
 
 
-def moments(knowledge: Knowledge, rng: Random, count: int = 30) -> list[float]:
+def moments(knowledge: Knowledge, rng: Random, count: int = 10) -> list[float]:
     """True times worth asking about, the edges of everything among them."""
     life = knowledge.life
     edges = [since for since, _ in (*life.phases, *life.beliefs, *life.clock)]
@@ -100,7 +127,11 @@ def meant(knowledge: Knowledge, wall_ms: int) -> float | None:
     if wall_ms >= life.wall_ms(knowledge.to_ms) or wall_ms <= life.wall_ms(knowledge.from_ms):
         return None
     times = life.true_times(wall_ms)
-    return times[-1] if times and times[-1] <= knowledge.to_ms else None
+    if not times or times[-1] > knowledge.to_ms:
+        return None
+    if len(times) > 1 and life.phase(times[-1]) not in ("awake", "stalled"):
+        return None  # set back while it was down: nobody saw the later one
+    return times[-1]
 
 
 # -- routes
@@ -122,16 +153,29 @@ def _check_routes(told: Told, rng: Random) -> Iterator[Finding]:
         if at_ms is None or life.changes_near(at_ms, 20):
             continue
         answer = route_at(journal, topic, AtTime(wall_ms))
-        yield from judge_route(told.knowledge, at_ms, topic, answer)
+        yield from judge_route(told.knowledge, at_ms, topic, _answered(answer))
     yield from _check_skipped(told, journal)
 
 
+class Answered(NamedTuple):
+    """``said`` is route, none, down, stalled or unknown."""
+
+    said: str
+    parts: tuple[Part, ...]
+    partial: bool
+
+
+def _answered(answer: RouteAnswer) -> Answered:
+    last = answer.followed.last
+    if last is None:
+        return Answered("unknown", (), answer.partial)
+    return Answered(str(last.told.value), last.parts, answer.partial)
+
+
 def judge_route(
-    knowledge: Knowledge, true_ms: float, topic: str, answer: RouteAnswer
+    knowledge: Knowledge, true_ms: float, topic: str, answer: Answered
 ) -> Iterator[Finding]:
-    life, last = knowledge.life, answer.followed.last
-    said = "unknown" if last is None else str(last.told.value)
-    parts = () if last is None else last.parts
+    life, said, parts = knowledge.life, answer.said, answer.parts
     where = f"{life.node} ({life.incarnation}), {topic} at {clock(true_ms)}"
     phase = life.phase(true_ms)
     expected = expected_parts(life.belief(true_ms), topic)
@@ -187,6 +231,35 @@ def _names(parts: Sequence[Part]) -> str:
     return str([f"{part.broker}{list(part.addrs)}{part.queues}" for part in parts])
 
 
+# -- the program
+
+
+def _check_program(told: Told, rng: Random) -> Iterator[Finding]:
+    """``routebook history route --at`` about one moment, as a program reads it."""
+    life = told.life
+    for true_ms in rng.sample(moments(told.knowledge, rng, 3), 1):
+        wall_ms, topic = life.wall_ms(true_ms), "orders"
+        at_ms = meant(told.knowledge, wall_ms)
+        if at_ms is None or life.changes_near(at_ms, 20):
+            continue
+        at = datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        words = ("--at", at, "--journal", str(told.folder), "--json")
+        (node,) = run_program("history", "route", topic, *words).document["nodes"]
+        parts = () if node["told"] not in ("route", "none") else tuple(_program_parts(node))
+        answer = Answered(node["told"], parts, bool(node["partial"]))
+        yield from judge_route(told.knowledge, at_ms, topic, answer)
+
+
+def _program_parts(node: Mapping[str, Any]) -> Iterator[Part]:
+    queues = {
+        each["broker"]: (each["read"], each["write"], each["perm"], each["sys_flag"])
+        for each in node["queues"]
+    }
+    for broker in node["brokers"]:
+        addrs = tuple((int(number), addr) for number, addr in broker["addresses"].items())
+        yield Part(broker["cluster"], broker["broker"], addrs, queues[broker["broker"]])
+
+
 # -- sessions
 
 
@@ -196,7 +269,7 @@ def _check_sessions(told: Told, rng: Random) -> Iterator[Finding]:
     brokers = sorted({key[1] for _, belief in life.beliefs for key in belief})
     for broker in brokers:
         found = sessions_of(journal, broker, asked)
-        for true_ms in moments(knowledge, rng, 15):
+        for true_ms in moments(knowledge, rng, 6):
             wall_ms = life.wall_ms(true_ms)
             if meant(knowledge, wall_ms) != true_ms or len(life.true_times(wall_ms)) != 1:
                 continue

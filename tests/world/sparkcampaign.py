@@ -14,12 +14,13 @@ from routebook_spark.tables import Lake, Table
 from support.smallspark import SETTINGS
 from world.finding import Finding
 from world.plan import Plan, draw, story
+from world.reportchecks import can_be_checked, check_report
 from world.simulate import happened
 from world.sparkchecks import check_tables
 from world.sparklake import Carried, Row, built_at_once, built_in_steps, carry, rows_of
 
-AT_ONCE = 20
-STEPS = 3
+AT_ONCE = 40
+STEPS = 2
 TABLES: tuple[Table, ...] = (
     tables.NODE_COVERAGE,
     tables.BROKER_SESSIONS,
@@ -33,21 +34,40 @@ TABLES: tuple[Table, ...] = (
 
 
 def check_plans(
-    spark: SparkSession, plans: Sequence[Plan], folder: Path, *, steps: int = STEPS
+    spark: SparkSession,
+    plans: Sequence[Plan],
+    folder: Path,
+    *,
+    steps: int = STEPS,
+    reports: int = 2,
 ) -> Iterator[Finding]:
-    """Built in ``steps``; with more than one also compared with a build of all at once."""
+    """Built in ``steps``; with more than one also compared with a build of all at once.
+
+    ``reports`` is of how many fleets at most a report is made.
+    """
     truths = [happened(plan) for plan in plans]
     carried = carry(truths, folder / "stepwise", steps=steps)
     lake = Lake(spark, str(folder / "lake"))
     built_in_steps(lake, carried, steps=steps)
     found = {table.name: rows_of(lake, table) for table in TABLES}
     yield from check_tables(carried, found)
+    for lives in _fleets_to_report(carried)[:reports]:
+        yield from check_report(lake, lives)
     if steps > 1:
         whole = carry(truths, folder / "whole", steps=steps)
         full = Lake(spark, str(folder / "full"))
         built_at_once(full, whole)
         for table in TABLES:
             yield from _same(table.name, found[table.name], rows_of(full, table), carried)
+
+
+def _fleets_to_report(carried: Sequence[Carried]) -> list[list[Carried]]:
+    """Those in which most happened first."""
+    fleets: dict[str, list[Carried]] = {}
+    for each in carried:
+        fleets.setdefault(each.life.fleet, []).append(each)
+    able = [lives for lives in fleets.values() if can_be_checked(lives)]
+    return sorted(able, key=lambda lives: -sum(len(each.life.phases) for each in lives))
 
 
 _BOOKKEEPING = ("until_day", "seen_seq", "segment")
@@ -82,7 +102,7 @@ def session(folder: Path) -> SparkSession:
     )
 
 
-def run_spark(first: int, count: int, *, seconds: float) -> int:
+def run_spark(first: int, count: int, *, seconds: float, steps: int, reports: int) -> int:
     until = time.monotonic() + seconds
     mistakes: Counter[str] = Counter()
     seen = 0
@@ -93,7 +113,7 @@ def run_spark(first: int, count: int, *, seconds: float) -> int:
                 break
             plans = [draw(seed) for seed in range(start, min(start + AT_ONCE, first + count))]
             folder = Path(name) / str(start)
-            for finding in check_plans(spark, plans, folder):
+            for finding in check_plans(spark, plans, folder, steps=steps, reports=reports):
                 kind = f"[{finding.room}] {finding.what}"
                 mistakes[kind] += 1
                 if mistakes[kind] <= 2:

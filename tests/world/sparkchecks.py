@@ -1,6 +1,6 @@
 """What the tables of the pipeline say of worlds, against the truth."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from random import Random
 
 from routebook.events import BrokerLeft
@@ -37,7 +37,7 @@ def check_tables(carried: Sequence[Carried], tables: Tables) -> Iterator[Finding
 def _sampled(each: Carried, rng: Random) -> Iterator[tuple[float, int]]:
     """True times and what the node's clock showed, where it showed that once."""
     life = each.life
-    for true_ms in moments(each.knowledge, rng, 20):
+    for true_ms in moments(each.knowledge, rng, 25):
         wall_ms = life.wall_ms(true_ms)
         if len(life.true_times(wall_ms)) == 1:
             yield true_ms, wall_ms
@@ -118,8 +118,8 @@ def _compared(
     name: str,
     life: Life,
     true_ms: float,
-    truly: set[tuple[object, ...]],
-    said: set[tuple[object, ...]],
+    truly: Set[tuple[object, ...]],
+    said: Set[tuple[object, ...]],
 ) -> Iterator[Finding]:
     where = f"{life.node} ({life.incarnation}) {clock(true_ms)}"
     if said - truly:
@@ -245,7 +245,7 @@ def _check_availability(lives: Sequence[Carried], rows: Sequence[Row]) -> Iterat
             state: sum(row[f"{state}_s"] for row in mine if _broker(row) == broker)
             for state in ("up", "suspect", "down", "planned", "unknown")
         }
-        listed_s, known_up_s, gone_s = _true_seconds(lives, broker)
+        listed_s, known_up_s, gone_s = true_seconds(lives, broker)
         where, got = f"{fleet}/{broker[1]}:{broker[2]}", str(sums)
         if sums["up"] + sums["suspect"] > listed_s + SLACK_S:
             yield Finding("gold", "up longer than listed", f"{where} ≤ {listed_s:.1f} s", got)
@@ -262,7 +262,7 @@ def _broker(row: Row) -> tuple[str, str, int]:
 _STEP_MS = 250
 
 
-def _true_seconds(
+def true_seconds(
     lives: Sequence[Carried], broker: tuple[str, str, int]
 ) -> tuple[float, float, float]:
     """Listed by a node awake, known to be, and known by nobody who was awake to be."""

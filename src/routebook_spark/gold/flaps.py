@@ -26,6 +26,7 @@ HALF_LIFE_MS = 15 * 60_000
 RETURN_WITHIN_MS = DAY_MS
 UNSEEN_ENDS = ("node_restarted", "lost_track")  # of the node, not of the broker
 CALM_ENDS = ("unregister", "admin", *UNSEEN_ENDS)
+STARTS = (*BLIND_BEGINNINGS, "started_warm")
 FEWEST_BROKERS = 3  # on a node, to blame it
 
 BROKER = ("fleet", "cluster", "broker", "broker_id")
@@ -177,10 +178,10 @@ def _hours(penalties: DataFrame) -> DataFrame:
 def _knowing(covers: DataFrame, from_day: date | None) -> DataFrame:
     """The stretches in which nodes could see, by hours of their fleet: ``covers``, a list.
 
-    One that began without its tables sees who is not there after ``GRACE_MS``. One whose clock
-    cannot be compared sees nothing of what others see.
+    One that has just started has not heard of its brokers yet, and sees who comes and goes after
+    ``GRACE_MS``. One whose clock cannot be compared sees nothing of what others see.
     """
-    blind_ms = F.when(F.col("begins").isin(*BLIND_BEGINNINGS), GRACE_MS).otherwise(0)
+    blind_ms = F.when(F.col("begins").isin(*STARTS), GRACE_MS).otherwise(0)
     sees_ms = F.col("from_ms") + blind_ms
     since = F.greatest(sees_ms, F.lit(start_ms(from_day)))
     each = covers.where(F.col("clock_known") & (since <= F.col("to_ms"))).select(

@@ -4,47 +4,61 @@
     page(gather(lake, period, title="Last week"))
 
 Everything is summed up by Spark; what comes here is what is drawn: a few dozen rows of each table,
-in an order that does not depend on how they are stored.
+and the spells of brokers, in an order that does not depend on how they are stored. Each fleet is
+told of by its own rows alone.
 """
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from routebook_spark.errors import PipelineError
-from routebook_spark.gold.demand import system_name
+from routebook_spark.gold.clocks import on_common_clock
 from routebook_spark.report.facts import (
-    Asked,
     Availability,
-    Balance,
-    BrokerTime,
     Convergence,
-    Demand,
+    Cover,
     Disagreement,
     Divergence,
     Flap,
+    FleetReport,
+    HeartbeatHealth,
+    Heartbeats,
     Lag,
     LagBucket,
-    NearMiss,
     NodeQuality,
-    Outlook,
     Period,
     Quality,
     Quarantined,
     Report,
-    Spent,
-    Storm,
-    TopicAsked,
-    TopicSpread,
-    Zombie,
+    Spell,
 )
 from routebook_spark.report.incidents import incidents
-from routebook_spark.report.rows import collected, during, hours_of, last_day, step_of
+from routebook_spark.report.rows import (
+    TOP,
+    collected,
+    during,
+    fleet_lake,
+    fleet_of,
+    hours_of,
+    top,
+)
+from routebook_spark.report.spells import (
+    BROKER,
+    broker_times,
+    outages,
+    spells_of,
+    spent,
+    total_time,
+)
+from routebook_spark.report.topicfacts import balance, demand, forecast
+from routebook_spark.report.witnesses import witnesses
 from routebook_spark.tables import (
     BROKER_AVAILABILITY,
-    CAPACITY_FORECAST,
+    BROKER_SESSIONS,
     CLOCK_SKEW,
     CONVERGENCE,
     DIVERGENCE,
@@ -52,30 +66,18 @@ from routebook_spark.tables import (
     GAPS,
     HEARTBEAT_HEALTH,
     NODE_COVERAGE,
+    OPEN,
     QUARANTINE,
-    TOPIC_BALANCE,
-    TOPIC_DEMAND,
     Lake,
 )
 
 LONGEST = timedelta(days=30)
 """What a report is about unless it is told: as much as this before the last record."""
-TOP = 12
-SKEWED = 1.2
-SKEWS = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
-
-_BROKER = ("cluster", "broker", "broker_id")
-_TIMES = (
-    "up_s",
-    "suspect_s",
-    "down_s",
-    "planned_s",
-    "unknown_s",
-    "failures",
-    "repairs",
-    "budget_s",
-)
-_COUNTS = ("known", "unknown", "not_ready")
+UNWITNESSED = 24
+SLO = 0.999
+_AT_ONCE = 3
+WANTED = ("expired", "idle", "not_confirmed")
+"""Causes of departures for want of a sign of life."""
 
 
 class NothingToReport(PipelineError):
@@ -99,14 +101,41 @@ class EmptyPeriod(PipelineError):
         )
 
 
-def period_of(lake: Lake, from_at: datetime | None = None, to_at: datetime | None = None) -> Period:
+class NoSuchFleet(PipelineError):
+    """A fleet that no node in the tables is of."""
+
+    def __init__(self, fleet: str, known: Sequence[str]) -> None:
+        super().__init__(
+            f"there is no fleet {fleet} in the tables; they tell of {', '.join(known)}:"
+            " name one of them with --fleet, or none for a page about all"
+        )
+
+
+def fleets_of(lake: Lake) -> list[str]:
+    """Those that have a node, by name. Raises PipelineError when there is none."""
+    coverage = lake.read(NODE_COVERAGE)
+    found = collected(coverage.select(fleet_of(coverage).alias("fleet")).distinct())
+    if not found:
+        raise NothingToReport(lake.root)
+    return sorted(row["fleet"] for row in found)
+
+
+def period_of(
+    lake: Lake,
+    from_at: datetime | None = None,
+    to_at: datetime | None = None,
+    *,
+    fleet: str | None = None,
+) -> Period:
     """What is asked for; without an end it is the last record. Raises PipelineError."""
-    ends = lake.read(NODE_COVERAGE).agg(
+    known_fleets = fleets_of(lake)
+    if fleet is not None and fleet not in known_fleets:
+        raise NoSuchFleet(fleet, known_fleets)
+    part = lake if fleet is None else fleet_lake(lake, fleet)
+    ends = part.read(NODE_COVERAGE).agg(
         F.min("from_at").alias("from_at"), F.max("to_at").alias("to_at")
     )
     (row,) = collected(ends)
-    if row["from_at"] is None:
-        raise NothingToReport(lake.root)
     # The last record is part of it.
     known = Period(row["from_at"], row["to_at"] + timedelta(milliseconds=1))
     until = to_at or known.to_at
@@ -116,116 +145,164 @@ def period_of(lake: Lake, from_at: datetime | None = None, to_at: datetime | Non
     return period
 
 
-def gather(lake: Lake, period: Period, *, title: str) -> Report:
+def gather(lake: Lake, period: Period, *, title: str, fleet: str | None = None) -> Report:
+    """Of one fleet, or of each that is in the tables."""
+    chosen = fleets_of(lake) if fleet is None else [fleet]
     return Report(
         title=title,
         period=period,
-        quality=_quality(lake, period),
-        availability=_availability(lake, period),
-        incidents=incidents(lake, period),
-        flaps=_flaps(lake, period),
-        near_misses=_near_misses(lake, period),
-        convergence=_convergence(lake, period),
-        divergence=_divergence(lake, period),
-        balance=_balance(lake, period),
-        demand=_demand(lake, period),
-        forecast=_forecast(lake, period),
+        fleets=[_fleet(fleet_lake(lake, name), name, period) for name in chosen],
     )
 
 
-def _top(rows: DataFrame, *order: Column | str, most: int = TOP) -> list[dict[str, Any]]:
-    return collected(rows.orderBy(*order).limit(most))
+def _fleet(lake: Lake, fleet: str, period: Period) -> FleetReport:
+    """Tables do not know of each other: while one is planned, another one is read."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        told_spells = pool.submit(spells_of, lake, period)
+        covers = pool.submit(_common_covers, lake, period)
+        slo = pool.submit(_slo, lake, period)
+        quality = pool.submit(_quality, lake, period)
+        flaps = pool.submit(_flaps, lake, period)
+        heartbeats = pool.submit(_heartbeats, lake, period)
+        agreed = pool.submit(_convergence, lake, period)
+        differed = pool.submit(_divergence, lake, period)
+        balanced = pool.submit(balance, lake, period)
+        asked = pool.submit(demand, lake, period)
+        sizes = pool.submit(forecast, lake, period)
+        spells = told_spells.result()
+        gone = incidents(lake, outages(spells, period), covers.result(), period)
+        return FleetReport(
+            fleet=fleet,
+            quality=quality.result(),
+            availability=_availability(spells, period, slo=slo.result()),
+            incidents=gone,
+            flaps=flaps.result(),
+            heartbeats=heartbeats.result(),
+            convergence=agreed.result(),
+            divergence=differed.result(),
+            balance=balanced.result(),
+            demand=asked.result(),
+            forecast=sizes.result(),
+        )
 
 
 # -- how good the data is
 
 
-def _quality(lake: Lake, period: Period) -> Quality:
-    coverage = during(lake.read(NODE_COVERAGE), period, "from_at", "to_at")
-    from_ms = F.greatest(F.unix_millis("from_at"), F.unix_millis(F.lit(period.from_at)))
-    until_ms = F.least(F.unix_millis("to_at") + 1, F.unix_millis(F.lit(period.to_at)))
-    ended = F.col("to_at") < F.lit(period.to_at)
-
-    def times(*ends: str) -> Column:
-        return F.count_if(ended & F.col("ends").isin(*ends))
-
-    nodes = coverage.groupBy("node").agg(
-        (F.sum(F.greatest(until_ms - from_ms, F.lit(0))) / 1000).alias("known_s"),
-        times("stopped").alias("stops"),
-        times("killed").alias("kills"),
-        times("records_lost", "records_missing").alias("losses"),
+def _covers(lake: Lake, from_ms: Column, to_ms: Column) -> list[Cover]:
+    coverage = lake.read(NODE_COVERAGE)
+    life = F.col("incarnation") if "incarnation" in coverage.columns else F.lit("")
+    rows = coverage.select(
+        "node",
+        from_ms.alias("from_ms"),
+        to_ms.alias("to_ms"),
+        "ends",
+        F.coalesce(life, F.lit("")).alias("incarnation"),
     )
-    missing = (
+    return [Cover(**row) for row in collected(rows.orderBy("node", "from_ms", "to_ms"))]
+
+
+def _common_covers(lake: Lake, period: Period) -> list[Cover]:
+    timed = on_common_clock(
+        during(lake.read(NODE_COVERAGE), period, "from_at", "to_at"),
+        lake.read(CLOCK_SKEW),
+        "from_at",
+        "to_at",
+    )
+    rows = timed.select("node", "from_ms", "to_ms", "ends")
+    return [Cover(**row) for row in collected(rows.orderBy("node", "from_ms", "to_ms"))]
+
+
+def _quality(lake: Lake, period: Period) -> Quality:
+    covers = _covers(lake, F.unix_millis("from_at"), F.unix_millis("to_at"))
+    found = witnesses(covers, period)
+    missing = collected(
         during(lake.read(GAPS), period, "from_at", "to_at")
         .where(F.col("kind") != "killed")  # after a kill numbers leap, and nothing need be missing
         .groupBy("node")
         .agg(F.sum("missing").alias("missing"))
     )
-    skew = (
+    skew = collected(
         lake.read(CLOCK_SKEW)
         .where(F.col("day").between(F.lit(period.from_at.date()), F.lit(period.to_at.date())))
         .groupBy("node")
-        .agg(
-            F.max_by("offset_ms", "day").alias("offset_ms"),
-            F.max_by("uncertainty_ms", "day").alias("uncertainty_ms"),
-        )
+        .agg(F.max_by(F.struct("offset_ms", "uncertainty_ms"), "day").alias("last"))
+        .select("node", "last.*")
     )
-    rows = (
-        nodes.join(missing, "node", "left")
-        .join(skew, "node", "left")
-        .withColumn("missing", F.coalesce("missing", F.lit(0)))
-    )
+    missing_of = {row["node"]: row["missing"] for row in missing}
+    clock_of = {row["node"]: (row["offset_ms"], row["uncertainty_ms"]) for row in skew}
+    unwitnessed = [each for witness in found for each in witness.unwitnessed]
+    longest = sorted(unwitnessed, key=lambda each: (-each.lasted_s, each.from_at, each.node))
     reasons = lake.read(QUARANTINE).groupBy("reason").agg(F.count("*").alias("records"))
     return Quality(
-        nodes=[NodeQuality(**row) for row in _top(rows, "node", most=50)],
-        quarantined=[Quarantined(**row) for row in _top(reasons, F.desc("records"), "reason")],
+        nodes=[
+            NodeQuality(
+                witness.node,
+                witness.known_s,
+                witness.unknown_s,
+                witness.stops,
+                witness.kills,
+                witness.stalls,
+                witness.losses,
+                missing_of.get(witness.node, 0),
+                *clock_of.get(witness.node, (None, None)),
+            )
+            for witness in found
+        ],
+        unwitnessed=longest[:UNWITNESSED],
+        times_unwitnessed=len(unwitnessed),
+        covers=covers,
+        quarantined=[Quarantined(**row) for row in top(reasons, F.desc("records"), "reason")],
     )
 
 
 # -- brokers
 
 
-def _availability(lake: Lake, period: Period) -> Availability:
-    hours = hours_of(lake.read(BROKER_AVAILABILITY), period, "from_at").where("grain = 'hour'")
-    sums = [F.sum(name).alias(name) for name in _TIMES]
-    brokers = hours.groupBy(*_BROKER).agg(*sums)
-    (total,) = collected(brokers.agg(F.count("*").alias("brokers"), *sums))
-    steps = hours.groupBy(step_of("from_at", period).alias("at")).agg(
-        *(F.sum(name).alias(name) for name in ("down_s", "suspect_s", "unknown_s"))
-    )
-    count = total.pop("brokers")
-    whole = {name: value or 0 for name, value in total.items()}
+def _availability(spells: Sequence[Spell], period: Period, *, slo: float) -> Availability:
+    times = broker_times(spells, period, slo=slo)
+    down = [each for each in times if each.down_s > 0]
+    worst = sorted(down, key=lambda each: (-each.down_s, *each[: len(BROKER)]))
     return Availability(
-        brokers=count,
-        total=BrokerTime(cluster="", broker="", broker_id=0, **whole),
-        spent=[Spent(**row) for row in collected(steps.orderBy("at"))],
-        worst=[
-            BrokerTime(**row)
-            for row in _top(brokers.where("down_s > 0"), F.desc("down_s"), *_BROKER)
-        ],
+        brokers=len(times),
+        slo=slo,
+        total=total_time(times),
+        spent=spent(spells, period),
+        worst=worst[:TOP],
     )
+
+
+def _slo(lake: Lake, period: Period) -> float:
+    """What the table was made for."""
+    hours = hours_of(lake.read(BROKER_AVAILABILITY), period, "from_at").where("grain = 'hour'")
+    known = F.sum(F.col("up_s") + F.col("suspect_s") + F.col("down_s"))
+    (row,) = collected(hours.agg(known.alias("known_s"), F.sum("budget_s").alias("budget_s")))
+    return round(1 - row["budget_s"] / row["known_s"], 9) if row["known_s"] else SLO
 
 
 def _flaps(lake: Lake, period: Period) -> list[Flap]:
+    # Hours in which it only was flapping still blame nobody.
+    blamed = F.when(F.col("culprit").isNotNull(), F.struct("peak_penalty", "culprit"))
     rows = (
         hours_of(lake.read(FLAPS), period, "window_at")
-        .groupBy(*_BROKER)
+        .groupBy(*BROKER)
         .agg(
             F.sum("transitions").alias("transitions"),
             F.max("peak_penalty").alias("peak_penalty"),
             F.sum("suppressed_s").alias("suppressed_s"),
-            F.max_by("culprit", F.struct("peak_penalty", "culprit")).alias("culprit"),
+            F.max_by("culprit", blamed).alias("culprit"),
             F.count_distinct("node").alias("nodes"),
         )
     )
-    order = (F.desc("peak_penalty"), F.desc("transitions"), *_BROKER)
-    return [Flap(**row) for row in _top(rows, *order)]
+    order = (F.desc("peak_penalty"), F.desc("transitions"), *BROKER)
+    return [Flap(**row) for row in top(rows, *order)]
 
 
-def _near_misses(lake: Lake, period: Period) -> list[NearMiss]:
-    rows = (
+def _heartbeats(lake: Lake, period: Period) -> HeartbeatHealth:
+    """Late ones are in no table if they never came: brokers given up for want of one count too."""
+    health = (
         hours_of(lake.read(HEARTBEAT_HEALTH), period, "hour_at")
-        .groupBy(*_BROKER)
+        .groupBy(*BROKER)
         .agg(
             F.sum("heartbeats").alias("heartbeats"),
             F.sum("near_misses").alias("near_misses"),
@@ -233,28 +310,58 @@ def _near_misses(lake: Lake, period: Period) -> list[NearMiss]:
             F.max("gap_max_ms").alias("gap_max_ms"),
             F.max("heartbeat_timeout_ms").alias("heartbeat_timeout_ms"),
         )
-        .where("near_misses > 0")
     )
-    return [NearMiss(**row) for row in _top(rows, F.desc("near_misses"), *_BROKER)]
+    first = F.lit((period.from_at - timedelta(days=1)).date())
+    ended = lake.read(BROKER_SESSIONS).where(
+        F.col("until_day").between(first, F.lit(OPEN)) & F.col("cause").isin(*WANTED)
+    )
+    timed = on_common_clock(ended, lake.read(CLOCK_SKEW), "ended_at")
+    hour_ms = 3_600_000
+    given_up = (
+        timed.where(
+            (F.col("ended_ms") >= period.from_ms - period.from_ms % hour_ms)
+            & (F.col("ended_ms") < period.to_ms)
+        )
+        .groupBy(*BROKER)
+        .agg(F.count("*").alias("given_up"))
+    )
+    counted = ("heartbeats", "near_misses", "over_timeout", "given_up")
+    rows = health.join(given_up, list(BROKER), "full").fillna(0, list(counted))
+    late = rows.where("near_misses > 0 OR over_timeout > 0 OR given_up > 0")
+    (total,) = collected(rows.agg(F.sum("heartbeats").alias("heartbeats")))
+    order = (F.desc("given_up"), F.desc("over_timeout"), F.desc("near_misses"), *BROKER)
+    return HeartbeatHealth(
+        heartbeats=total["heartbeats"] or 0,
+        late=[Heartbeats(**row) for row in top(late.select(*Heartbeats._fields), *order)],
+    )
 
 
 # -- what nodes make of it
 
 
 def _convergence(lake: Lake, period: Period) -> Convergence:
-    changes = during(lake.read(CONVERGENCE), period, "first_at").where("lag_ms IS NOT NULL")
+    """Of changes that two nodes or more could show; those that one never showed are late."""
+    changes = during(lake.read(CONVERGENCE), period, "first_at").where("nodes_knowing > 1")
+    complete = F.col("nodes") >= F.col("nodes_knowing")
+    measured = complete & F.col("lag_ms").isNotNull()
+    timed = F.when(measured, F.col("lag_ms"))
     shares = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
     lags = changes.groupBy("kind").agg(
         F.count("*").alias("changes"),
-        *(F.percentile("lag_ms", p).cast("long").alias(name) for name, p in shares.items()),
-        F.max("lag_ms").alias("max_ms"),
-        F.count_if("within_1s").alias("within_1s"),
-        F.count_if("within_30s").alias("within_30s"),
-        F.count_if(F.col("nodes_knowing") < F.col("nodes")).alias("incomplete"),
+        F.count_if(~complete).alias("incomplete"),
+        F.count_if(complete & F.col("lag_ms").isNull()).alias("unmeasured"),
+        *(F.percentile(timed, p).cast("long").alias(name) for name, p in shares.items()),
+        F.max(timed).alias("max_ms"),
+        F.count_if(measured & (F.col("lag_ms") <= 1000)).alias("within_1s"),
+        F.count_if(measured & (F.col("lag_ms") <= 30_000)).alias("within_30s"),
     )
     power = F.floor(F.log2(F.greatest("lag_ms", F.lit(1))))
     bucket = F.when(F.col("lag_ms") < 1, 0).otherwise(F.pow(F.lit(2), power)).cast("long")
-    buckets = changes.groupBy(bucket.alias("from_ms"), "kind").agg(F.count("*").alias("changes"))
+    buckets = (
+        changes.where(measured)
+        .groupBy(bucket.alias("from_ms"), "kind")
+        .agg(F.count("*").alias("changes"))
+    )
     return Convergence(
         lags=[Lag(**row) for row in collected(lags.orderBy("kind"))],
         buckets=[LagBucket(**row) for row in collected(buckets.orderBy("kind", "from_ms"))],
@@ -273,85 +380,5 @@ def _divergence(lake: Lake, period: Period) -> Divergence:
     order = (F.desc("lasted_s"), "from_at", "cluster", "broker", "node_a", "node_b", "topic")
     return Divergence(
         endings={row["ending"]: row["times"] for row in collected(endings.orderBy("ending"))},
-        longest=[Disagreement(**row) for row in _top(rows, *order)],
+        longest=[Disagreement(**row) for row in top(rows, *order)],
     )
-
-
-# -- topics
-
-
-def _balance(lake: Lake, period: Period) -> Balance:
-    own = F.col("topic").isin(F.col("top_broker"), F.col("cluster"))
-    topics = (
-        last_day(lake.read(TOPIC_BALANCE), period)
-        .groupBy("cluster", "topic")
-        .agg(F.max_by(F.struct("*"), "hour_at").alias("row"))
-        .select("row.*")
-        .where(F.col("brokers") > 0)
-        .where(~system_name(F.col("topic")) & ~F.coalesce(own, F.lit(False)))
-    )
-    lowest = F.lit(SKEWS[0])
-    for bound in SKEWS[1:]:
-        lowest = F.when(F.col("skew") >= bound, bound).otherwise(lowest)
-    several = F.when(F.col("writable_brokers") > 1, lowest)
-    counts = collected(
-        topics.groupBy(several.alias("bound"))
-        .agg(
-            F.count("*").alias("topics"),
-            F.count_if("single_broker").alias("single"),
-            F.count_if(F.col("writable_brokers") == 0).alias("unwritable"),
-        )
-        .orderBy("bound")
-    )
-    spread = topics.select(*TopicSpread._fields)
-    size = (F.desc("write_queues"), "cluster", "topic")
-    return Balance(
-        topics=sum(row["topics"] for row in counts),
-        single=sum(row["single"] for row in counts),
-        unwritable=sum(row["unwritable"] for row in counts),
-        buckets=[(row["bound"], row["topics"]) for row in counts if row["bound"] is not None],
-        skewed=[
-            TopicSpread(**row)
-            for row in _top(spread.where(F.col("skew") >= SKEWED), F.desc("skew"), *size)
-        ],
-        alone=[TopicSpread(**row) for row in _top(spread.where("writable_brokers = 1"), *size)],
-    )
-
-
-def _demand(lake: Lake, period: Period) -> Demand:
-    hours = hours_of(lake.read(TOPIC_DEMAND), period, "hour_at")
-    sums = [F.sum(name).alias(name) for name in _COUNTS]
-    steps = hours.groupBy(step_of("hour_at", period).alias("at")).agg(*sums)
-    exists = F.max_by("exists", "hour_at").alias("exists")
-    topics = hours.groupBy("topic").agg(*sums, exists)
-    asked = F.col("known") + F.col("unknown") + F.col("not_ready")
-    zombies = last_day(lake.read(TOPIC_DEMAND), period).where("zombie")
-    return Demand(
-        asked=[Asked(**row) for row in collected(steps.orderBy("at"))],
-        top=[TopicAsked(**row) for row in _top(topics, asked.desc(), "topic")],
-        storms=[
-            Storm(**row)
-            for row in _top(
-                hours.where("unknown > 0").select(*Storm._fields),
-                F.desc("unknown"),
-                "hour_at",
-                "topic",
-            )
-        ],
-        zombies=[
-            Zombie(**row)
-            for row in _top(
-                zombies.select(*Zombie._fields),
-                F.desc("unasked_days"),
-                F.asc_nulls_first("last_asked_at"),
-                "topic",
-            )
-        ],
-        zombie_count=zombies.count(),
-    )
-
-
-def _forecast(lake: Lake, period: Period) -> list[Outlook]:
-    rows = last_day(lake.read(CAPACITY_FORECAST), period).select(*Outlook._fields)
-    order = (F.asc_nulls_last("days_to_limit"), F.desc("registration_bytes"), "cluster", "broker")
-    return [Outlook(**row) for row in _top(rows, *order)]

@@ -65,7 +65,11 @@ class Column(str):
 
 
 def table(caption: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Html:
-    """Heads that are a ``Column`` are of numbers; the first of a row is its head."""
+    """Heads that are a ``Column`` are of figures; the first of a row is its head.
+
+    Each cell knows its head, so that a narrow window can show a row as a list. Figures are told by
+    ``figures.told``, so that what they are figures of is known: text is refused.
+    """
     heads = list(heads)
     kinds = ["number" if isinstance(head, Column) else None for head in heads]
     head = element(
@@ -73,14 +77,19 @@ def table(caption: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> 
     )
     body = []
     for row in rows:
-        cells = list(zip(row, kinds, strict=True))
-        first = element("th", cells[0][0], scope="row")
-        rest = [element("td", cell, class_=kind or _short(cell)) for cell, kind in cells[1:]]
-        body.append(element("tr", first, rest))
-    whole = element(
+        cells = list(zip(row, kinds, heads, strict=True))
+        rest = [_cell(cell, kind, label) for cell, kind, label in cells[1:]]
+        body.append(element("tr", element("th", cells[0][0], scope="row"), rest))
+    return element(
         "table", element("caption", caption), element("thead", head), element("tbody", body)
     )
-    return element("div", whole, class_="scroll")
+
+
+def _cell(cell: str, kind: str | None, label: str) -> Html:
+    if kind == "number" and not isinstance(cell, Html):
+        raise TypeError(f"{label}: {cell!r} does not say what it is a figure of")
+    whole = element("span", cell)  # one thing beside its head, whatever it is made of
+    return element("td", whole, class_=kind or _short(cell), data_label=label)
 
 
 def _short(cell: str) -> str | None:

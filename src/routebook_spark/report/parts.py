@@ -12,16 +12,20 @@ class Section(NamedTuple):
     body: Html
 
 
-def lead(text: str) -> Html:
+def lead(*text: str) -> Html:
     """What the numbers below mean."""
     return element("p", text, class_="lead")
 
 
-def empty(text: str) -> Html:
+def empty(*text: str) -> Html:
     """Instead of numbers, where there are none."""
     return element("p", text, class_="empty")
 
 
 def figure(plot: Plot) -> Html:
     caption = element("figcaption", f"{plot.title}. ", element("span", plot.text))
-    return element("figure", caption, plot.svg, id=f"plot-{plot.name}")
+    wide, narrow = (
+        element("div", svg, class_=kind)
+        for svg, kind in zip(plot.svgs, ("wide", "narrow"), strict=True)
+    )
+    return element("figure", caption, wide, narrow, id=f"plot-{plot.name}")

@@ -1,5 +1,6 @@
 """Few rows of large tables: those of a period, as plain values."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,6 +8,33 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from routebook_spark.report.facts import Period
+from routebook_spark.schemas import DEFAULT_FLEET
+from routebook_spark.tables import Lake, Table
+
+TOP = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FleetLake(Lake):
+    """The rows of one fleet: what reads from it cannot mix it with another."""
+
+    whole: Lake
+    fleet: str
+
+    def read(self, table: Table) -> DataFrame:
+        rows = self.whole.read(table)
+        return rows.where(fleet_of(rows) == self.fleet)
+
+
+def fleet_lake(lake: Lake, fleet: str) -> FleetLake:
+    return FleetLake(lake.spark, lake.root, lake, fleet)
+
+
+def fleet_of(rows: DataFrame) -> Column:
+    """Of each row; tables that were written before there were fleets have one."""
+    if "fleet" not in rows.columns:
+        return F.lit(DEFAULT_FLEET)
+    return F.coalesce("fleet", F.lit(DEFAULT_FLEET))
 
 
 def collected(rows: DataFrame) -> list[dict[str, Any]]:
@@ -18,6 +46,10 @@ def collected(rows: DataFrame) -> list[dict[str, Any]]:
         }
         for row in rows.collect()
     ]
+
+
+def top(rows: DataFrame, *order: Column | str, most: int = TOP) -> list[dict[str, Any]]:
+    return collected(rows.orderBy(*order).limit(most))
 
 
 def during(rows: DataFrame, period: Period, begin: str, end: str | None = None) -> DataFrame:
@@ -50,7 +82,3 @@ def last_day(rows: DataFrame, period: Period) -> DataFrame:
     within = rows.where(F.col("day").between(F.lit(period.from_at.date()), F.lit(last)))
     (found,) = collected(within.agg(F.max("day").alias("day")))
     return within.where(F.col("day") == F.lit(found["day"]))
-
-
-def step_of(at: str, period: Period) -> Column:
-    return F.date_trunc(period.step, F.col(at))

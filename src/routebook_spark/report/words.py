@@ -1,7 +1,10 @@
 """How the report writes numbers, spans of time, instants and causes."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
+
+from routebook.history.words import members, queues
 
 NOTHING = "–"
 MAX_NAME = 60
@@ -18,8 +21,56 @@ _WHY_LEFT = {
 }
 
 
-def why_left(cause: str) -> str:
+_WHY_UNKNOWN = {
+    "not_yet": "nothing is known of it before",
+    "no_later": "none of its later records have been taken in",
+    "replaced": "its data folder was replaced by another",
+    "stopped": "it had been stopped",
+    "killed": "it had ended without a word, at some moment after its last sign of life",
+    "stalled": "it slept: it was stopped, suspended or too busy, and listened to nobody",
+    "silent": "it wrote nothing at all, although brokers were listed",
+    "clock": "its clock was set",
+    "records_lost": "it could not write records down, and lost them",
+    "lost": "it could not write records down, and lost them",
+    "records_missing": "records of it are missing",
+    "missing": "records of it are missing",
+}
+
+
+def why_left(cause: str | None) -> str:
+    """Why a broker left; None: no node that was awake let it go."""
+    if cause is None:
+        return "no node saw it go"
     return _WHY_LEFT.get(cause, cause.replace("_", " "))
+
+
+def why_unknown(why: str) -> str:
+    """Why a node is no witness."""
+    return _WHY_UNKNOWN.get(why, why.replace("_", " "))
+
+
+def view(said: str | None, *, of_topic: bool) -> str:
+    """What a node said of a topic or a broker, as the table has it: a list, an object or null."""
+    try:
+        told = None if said is None else json.loads(said)
+    except ValueError:
+        return said or NOTHING
+    if told is None:
+        return "no such topic on it" if of_topic else "not listed"
+    if isinstance(told, dict):
+        return "listed with " + members({int(key): str(addr) for key, addr in told.items()})
+    if isinstance(told, list) and len(told) == 4:
+        return queues(tuple(told))
+    return str(said)
+
+
+_UNITS_OF_TIME = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
+
+def step(seconds: int) -> str:
+    """What comes after ``each``: ``second``, ``5 minutes``, ``day``."""
+    size, noun = next(each for each in _UNITS_OF_TIME if seconds % each[0] == 0)
+    return noun if seconds == size else f"{seconds // size} {noun}s"
 
 
 def number(value: float | None, digits: int = 0) -> str:
@@ -90,8 +141,8 @@ def minute(at: datetime | None) -> str:
     return NOTHING if at is None else f"{at:%Y-%m-%d %H:%M}"
 
 
-def clock(at: datetime) -> str:
-    return f"{at:%H:%M:%S}"
+def clock(at: datetime | None) -> str:
+    return NOTHING if at is None else f"{at:%H:%M:%S}"
 
 
 def shortened(name: str, length: int = MAX_NAME) -> str:
