@@ -25,7 +25,7 @@ from routebook.client.requests import Requests as AioRequests
 from routebook.client.routes import ClusterView, SystemTopics, TopicRoute
 from routebook.client.sources import AddressSource
 from routebook.wire.address import Address
-from routebook.wire.answers import BrokerGroup, TopicQueues
+from routebook.wire.answers import BrokerGroup, TopicQueues, WriteState
 from routebook.wire.command import Command
 
 Result = TypeVar("Result")
@@ -156,6 +156,13 @@ class Requests(ABC):
         timeout_s: float | None = None,
     ) -> list[bytes]:
         return self._call(lambda c: c.recent(topic=topic, broker=broker, timeout_s=timeout_s))
+
+    def restore_write_permission(
+        self, broker: str, *, look_only: bool = False, timeout_s: float | None = None
+    ) -> WriteState:
+        return self._call(
+            lambda c: c.restore_write_permission(broker, look_only=look_only, timeout_s=timeout_s)
+        )
 
     def release_guard(self, *, timeout_s: float | None = None) -> int:
         return self._call(lambda c: c.release_guard(timeout_s=timeout_s))
