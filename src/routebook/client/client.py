@@ -23,6 +23,7 @@ from routebook.client.errors import (
     NotReady,
 )
 from routebook.client.node import Answer, Node
+from routebook.client.relayed import Relayed
 from routebook.client.requests import Requests, checked
 from routebook.client.sources import FIRST_REFRESH_S, AddressSource, find_source
 from routebook.wire.address import Address
@@ -119,6 +120,11 @@ class NameServerClient(Requests):
     def chosen(self) -> Address | None:
         """The node asked first, or None before any is known."""
         return self._nodes[self._chosen].address if self._nodes else None
+
+    @property
+    def relays(self) -> dict[Address, Relayed]:
+        """Of what is asked here, those that turned out to be relays, and their oldest answers."""
+        return {node.address: node.relayed for node in self._nodes if node.relayed is not None}
 
     async def nodes(self, *, timeout_s: float | None = None) -> tuple[Address, ...]:
         """All known nodes, sorted; raises NoNameServers."""

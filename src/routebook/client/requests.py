@@ -18,6 +18,7 @@ from routebook.client.errors import (
     TopicNotFound,
 )
 from routebook.client.node import Answer
+from routebook.client.relayed import relayed
 from routebook.client.routes import (
     ClusterView,
     SystemTopics,
@@ -75,9 +76,10 @@ class Requests(ABC):
         """Raises TopicNotFound."""
         answer = await self.ask(route_question(topic), timeout_s=timeout_s)
         try:
-            return route_of(topic, answers.decode_route(answer.command.body), answer.node)
+            body = answers.decode_route(answer.command.body)
         except BadBody as error:
             raise BadAnswer(answer.node, str(error)) from error
+        return route_of(topic, body, answer.node, relayed(answer.command))
 
     async def find_route(self, topic: str, *, timeout_s: float | None = None) -> TopicRoute | None:
         """The route, or None when the node knows none."""
