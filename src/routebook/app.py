@@ -40,6 +40,7 @@ from routebook.server.chronicle import Chronicle
 from routebook.server.eventlog import log_event
 from routebook.server.kvfile import KvFile
 from routebook.server.notify import MinBrokerNotifier
+from routebook.server.pulse import Pulse
 from routebook.server.remoteconfig import RemoteConfig
 from routebook.server.service import Service
 from routebook.server.tls import client_context
@@ -49,6 +50,7 @@ from routebook.state.guard import GuardSettings
 from routebook.state.kv import KvStore
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
+from routebook.state.vigil import Stall
 from routebook.wire.command import Command, Reply
 
 logger = logging.getLogger(__name__)
@@ -76,6 +78,7 @@ class NameServer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._started_ms = _now_ms()
+        self._pulse = Pulse(self._stalled)
         self._revision = Revision()
         self._kv = KvStore(
             self._revision, settings.limits.max_kv_bytes, kvfile.load(settings.kv_path)
@@ -113,8 +116,8 @@ class NameServer:
             absences=Absences(_wall_ms()),
             live=settings.live,
             record=self._record,
-            now_ms=_now_ms,
-            started_ms=self._started_ms,
+            now_ms=self._pulse.now_ms,
+            started_ms=self._pulse.now_ms(),
             max_frame=settings.listen.max_frame,
             max_topics_per_broker=settings.limits.max_topics_per_broker,
             commit_kv=self._kv_file.commit,
@@ -132,14 +135,16 @@ class NameServer:
             self._services.find_in_production = self._find_in_production
         self._service: Service | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._window_began_ms = self._started_ms
+        self._window_began_ms = self._pulse.now_ms()
 
     async def __aenter__(self) -> "NameServer":
         self._chronicle.open()
         try:
             view = await self._remembered()
             recovered = self._recover(view)
-            self._service = Service(self._settings.listen, self._settings.tls, self._services)
+            self._service = Service(
+                self._settings.listen, self._settings.tls, self._services, self._pulse
+            )
             await self._service.start()
         except BaseException:
             await self._chronicle.stop()
@@ -233,12 +238,13 @@ class NameServer:
             "routes": self._routes.topics.entries,
             "journal": journal,
             "guard": guard,
+            "stalls": self._pulse.status(),
             "ok": not guard["held"] and not journal.get("failing"),
         }
 
     def _guard_status(self) -> dict[str, object]:
         """Whom the guard holds, since when and until when by the wall clock, and why."""
-        guard, now_ms, wall_ms = self._routes.guard, _now_ms(), _wall_ms()
+        guard, now_ms, wall_ms = self._routes.guard, self._pulse.now_ms(), _wall_ms()
         why = guard.why
         if why is None:
             return {"held": []}
@@ -278,7 +284,7 @@ class NameServer:
         if not self._settings.memory.warm_restart:
             self._routes.members.skip_generations(view.generation)
             return 0
-        recovered = restore(view, self._routes, now_ms=_now_ms())
+        recovered = restore(view, self._routes, now_ms=self._pulse.now_ms())
         if recovered:
             logger.info(
                 "recovered %d brokers and %d routes from the journal, to be confirmed",
@@ -309,9 +315,24 @@ class NameServer:
             ):
                 self._notifier.notify(event)
 
+    def _stalled(self, stall: Stall) -> None:
+        self._record(
+            [
+                NodeStalled(
+                    revision=self._revision.value,
+                    cause=Cause.STALL,
+                    peer="",
+                    from_ms=stall.from_ms,
+                    to_ms=stall.to_ms,
+                    longest_ms=stall.longest_ms,
+                    clock_ms=stall.clock_ms,
+                )
+            ]
+        )
+
     def _release_guard(self, peer: str) -> int:
         assert self._service is not None  # somebody asked
-        events, links = self._routes.release_guard(peer, now_ms=_now_ms())
+        events, links = self._routes.release_guard(peer, now_ms=self._pulse.now_ms())
         self._service.let_go(events, links)
         return sum(isinstance(event, BrokerLeft) for event in events)
 
@@ -321,7 +342,7 @@ class NameServer:
             self._sum_up_now()
 
     def _sum_up_now(self) -> None:
-        now_ms = _now_ms()
+        now_ms = self._pulse.now_ms()  # a window is as long as it was listened for
         window_ms, self._window_began_ms = now_ms - self._window_began_ms, now_ms
         revision = self._revision.value
         self._record(sum_up(self._services, revision=revision, window_ms=window_ms))

@@ -17,7 +17,7 @@ from support.misbehaving import unused_port
 
 COLUMNS = [
     *["node", "id", "version", "uptime", "brokers", "unconfirmed", "topics"],
-    *["journal", "synced", "lost", "last", "error", "guard", "health"],
+    *["journal", "synced", "lost", "stalls", "last", "error", "guard", "health"],
 ]
 
 
@@ -38,8 +38,8 @@ def test_nodes_that_are_well_say_what_they_know(fleet: Fleet) -> None:
     for address, row in zip(fleet.addresses, ran.rows, strict=True):
         assert row[0] == address
         assert row[2] == routebook.__version__
-        assert row[-9:-6] == ["2", "0", "3"]  # brokers, unconfirmed, topics
-        assert row[-4:] == ["0", "–", "–", "ok"]  # lost, last error, guard, health
+        assert row[-10:-7] == ["2", "0", "3"]  # brokers, unconfirmed, topics
+        assert row[-5:] == ["0", "–", "–", "–", "ok"]  # lost, stalls, last error, guard, health
     nodes = fleet.run("health", "--json").document["nodes"]
     assert [node["node"] for node in nodes] == fleet.addresses
     assert len({node["health"]["node"] for node in nodes}) == 2  # ids of their own
@@ -94,7 +94,7 @@ async def test_what_is_wrong_with_a_node_is_said(wrong: dict[str, Any], words: s
     assert ran.lines[2].endswith(words)
     assert f"{address}: {words}" in ran.stderr
     if "lost" in wrong.get("journal", {}):
-        assert "3  no space left" in ran.lines[2]
+        assert "3  –       no space left" in ran.lines[2]
 
 
 async def test_all_of_a_report_is_in_the_table() -> None:
@@ -102,7 +102,7 @@ async def test_all_of_a_report_is_in_the_table() -> None:
 
     assert re.split(" {2,}", ran.lines[2]) == [
         *[address, "ns-1-0a1b2c3d", "1.2.3", "1 h", "12", "5", "24"],
-        *["70", "69", "0", "–", "–", "ok"],
+        *["70", "69", "0", "–", "–", "–", "ok"],
     ]
 
 
@@ -161,3 +161,13 @@ def test_health_can_be_watched(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) ->
     assert ran.exit_code == 0
     looks = [json.loads(line) for line in ran.lines]
     assert [len(look["nodes"]) for look in looks] == [2, 2]
+
+
+async def test_stalls_are_in_the_table() -> None:
+    last = {"from_ms": 1_794_730_000_000, "to_ms": 1_794_730_135_000, "longest_ms": 134_000}
+    stalls = {"count": 2, "paused_ms": 140_000, "last": last}
+    ran, _ = await run_at("health", nodes=[reporting(report(stalls=stalls))])
+    assert "2, last at 2026-11-15T08:06:40Z for 2 min 15 s" in ran.lines[2]
+    last = {**last, "longest_ms": 0, "clock_ms": -3_600_000}
+    ran, _ = await run_at("health", nodes=[reporting(report(stalls={**stalls, "last": last}))])
+    assert "2, last at 2026-11-15T08:06:40Z clock set by 1 h" in ran.lines[2]

@@ -44,20 +44,21 @@ class Journal(msgspec.Struct, frozen=True):
     failing: bool | None = None
 
 
-class Stall(msgspec.Struct, frozen=True):
-    """The node listened to nobody in between, wall times, but for moments."""
+class LastStall(msgspec.Struct, frozen=True):
+    """Wall times between which the node listened to nobody, but for moments."""
 
     from_ms: int
     to_ms: int
-    longest_ms: int
+    longest_ms: int = 0
+    clock_ms: int = 0
 
 
 class Stalls(msgspec.Struct, frozen=True):
-    """Since the node started."""
+    """Since the start; ``paused_ms`` counts pauses too short to be told as well."""
 
     count: int = 0
-    total_ms: int = 0
-    last: Stall | None = None
+    paused_ms: int = 0
+    last: LastStall | None = None
 
 
 class Health(msgspec.Struct, frozen=True):

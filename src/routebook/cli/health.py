@@ -6,7 +6,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from routebook.audit.health import RelayHealth
+from routebook.audit.health import RelayHealth, Stalls
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, output_options, table_of
@@ -30,7 +30,7 @@ COUNTS = ("brokers", "unconfirmed", "topics", "journal", "synced", "lost")
 @output_options
 @asking_options
 def health(asking: Asking, output: Output) -> None:
-    """Show how every node is: what it knows, its journal, brokers its guard holds.
+    """Show how every node is: what it knows, its journal, its stalls, brokers its guard holds.
 
     Relays say that they are none, and how old their oldest answer is.
 
@@ -61,7 +61,17 @@ def health(asking: Asking, output: Output) -> None:
 
 
 def _table(reports: Reports) -> Table:
-    columns = ["node", "id", "version", "uptime", *COUNTS, "last error", "guard", "health"]
+    columns = [
+        "node",
+        "id",
+        "version",
+        "uptime",
+        *COUNTS,
+        "stalls",
+        "last error",
+        "guard",
+        "health",
+    ]
     return table_of(
         columns,
         (
@@ -86,7 +96,7 @@ def _cells(report: Report | RelayReport) -> Sequence[object]:
         counts = (None, None, health.topics, None, None, None)
         uptime = span(health.uptime_ms)
         state = Text(_state(report), style=style)
-        return ("a relay", health.version, uptime, *counts, last_error, None, state)
+        return ("a relay", health.version, uptime, *counts, None, last_error, None, state)
     journal, guard = health.journal, health.guard
     return (
         health.node,
@@ -98,10 +108,22 @@ def _cells(report: Report | RelayReport) -> Sequence[object]:
         journal.last_seq,
         journal.synced_seq,
         journal.lost,
+        _stalls(health.stalls),
         None if journal.last_error is None else one_line(journal.last_error),
         f"{len(guard.held)} held until {to_second(guard.until_ms)}" if guard.held else None,
         Text(_state(report), style="green" if health.ok else "bold red"),
     )
+
+
+def _stalls(stalls: Stalls) -> str | None:
+    """How often the node listened to nobody, and when that was last."""
+    last = stalls.last
+    if last is None:
+        return None
+    what = f"clock set by {span(abs(last.clock_ms))}"
+    if last.longest_ms:
+        what = f"for {span(max(last.to_ms - last.from_ms, last.longest_ms))}"
+    return f"{stalls.count}, last at {to_second(last.from_ms)} {what}"
 
 
 def _relay_state(health: RelayHealth) -> str:

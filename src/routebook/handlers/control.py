@@ -20,7 +20,30 @@ def get_health(request: Command, services: Services, caller: Caller) -> Reply:
 
 
 def get_recent(request: Command, services: Services, caller: Caller) -> Slices[Reply]:
-    """The latest records, oldest first; ``dropped`` of the oldest ones did not fit."""
+    """The latest records, oldest first, and before them what the node believed until then.
+
+    The body is lines as in a journal. Those about the state come first:
+
+        GroupRestated…      one group each, or a part of it (``continued``)
+        StateRestated       always the last of them; without groups: there was nobody
+        the records         from ``from_seq`` on; the first may be the last one of the boot before
+                            (NodeStopped, or what was recorded last before a kill)
+
+    All lines of the state carry the ``seq``, ``wall_ms`` and ``mono_ms`` of the last record before
+    ``from_seq`` (0, and those of the first record, where there is none): ``seq < from_seq`` tells
+    them from what was recorded, and ``View.apply`` takes them in order. After a kill numbers leap:
+    JournalRecovered, with its ``last_seq``, is then among the records.
+
+    Asked for a ``topic``: every group, with the queues and mappings of that topic only, and the
+    pairs whose key it is. Asked for a ``broker``: groups of that name only, with all their topics,
+    and no pairs. ``StateRestated.groups`` is how many groups are stated here.
+
+    Fields: ``dropped``: so many of the oldest records did not fit. ``from_seq``: the first record
+    sent; 0 without any. ``state``: "yes", or "no" where the lines begin with no state, and ``why``
+    says in one sentence why not (too large, records were lost before, no journal and older records
+    were forgotten, it is being read: ask again). A node from before there were states sends none
+    of these but ``dropped``: to be taken as "no".
+    """
     lines: list[bytes] = []
     recent = services.control.recent(optional(request, "topic"), optional(request, "broker"))
     for number, line in enumerate(recent):

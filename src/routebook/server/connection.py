@@ -48,6 +48,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, port: "Port") -> None:
         self._port = port
         self._loop = port.loop
+        self._now_s = port.pulse.now_s
         self._decoder = FrameDecoder(port.max_frame)
         self._receive: Callable[[bytes], None] = self._greet
         self._greeting = b""
@@ -61,7 +62,7 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._closing = False
         self.close_cause = Cause.CONNECTION_CLOSED
-        self.active_at = self._loop.time()
+        self.active_at = self._now_s()
         self.partial_since: float | None = None
         self.closing_since: float | None = None
 
@@ -75,7 +76,7 @@ class Connection(asyncio.Protocol):
         self._port.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        self.active_at = self._loop.time()
+        self.active_at = self._now_s()
         if not self._closing:
             self._receive(data)
 
@@ -93,7 +94,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused = False
-        self.active_at = self._loop.time()
+        self.active_at = self._now_s()
         self._update_reading()
         self._proceed()
 
@@ -102,7 +103,7 @@ class Connection(asyncio.Protocol):
     def _greet(self, data: bytes) -> None:
         self._greeting += data
         if self.partial_since is None:
-            self.partial_since = self._loop.time()  # until the first frame
+            self.partial_since = self._now_s()  # until the first frame
         if self._expects_proxy and not self._take_proxy_header():
             return
         if not self._greeting:
@@ -233,7 +234,7 @@ class Connection(asyncio.Protocol):
         if progress or not partial:
             self.partial_since = None
         if partial and self.partial_since is None:
-            self.partial_since = self._loop.time()
+            self.partial_since = self._now_s()
         in_work = len(self._request.body) if self._request is not None else 0
         if partial or in_work or self._charged:
             self._charged = partial + in_work > 0
@@ -305,13 +306,18 @@ class Connection(asyncio.Protocol):
     def release(self) -> None:
         self._held = False
         if self.partial_since is not None:
-            self.partial_since = self._loop.time()  # the wait was ours, not the sender's
+            self.partial_since = self._now_s()  # the wait was ours, not the sender's
         self._update_reading()
 
     @property
     def waits(self) -> bool:
         """Whether it is not the sender's fault that a frame is not complete."""
         return self._held or self._paused or self.busy
+
+    @property
+    def unheard(self) -> bool:
+        """Whether there may be words of the peer that we have not come to."""
+        return self._held or self.busy
 
     def _update_reading(self) -> None:
         wanted = not (
@@ -337,7 +343,7 @@ class Connection(asyncio.Protocol):
         if cause is not None:
             self.close_cause = cause
         self._closing = True
-        self.closing_since = self._loop.time()
+        self.closing_since = self._now_s()
         self.transport.close()
 
     def abort(self, cause: Cause | None = None) -> None:

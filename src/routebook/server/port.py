@@ -13,12 +13,15 @@ from routebook.events import Cause
 from routebook.listener import close_listener
 from routebook.server.budget import InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
+from routebook.server.pulse import Pulse
 from routebook.server.tls import follow_files, server_context
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
+from routebook.state.vigil import TICK_MS
 
 logger = logging.getLogger(__name__)
 
-SWEEP_EVERY_S = 1.0
+SWEEP_EVERY_MS = 1000
+TURNS = 6  # a connection in the backlog is accepted, made, watched and read in four
 SLICE_S = 0.002  # longer than this no answer keeps the others waiting
 LINGER_S = 5.0  # for answers to reach a peer that is being closed
 _HIGH_WATER = 1024 * 1024
@@ -27,9 +30,18 @@ _LOW_WATER = 256 * 1024
 
 class Port:
     def __init__(
-        self, listen: ListenSettings, tls: TlsSettings, *, dispatch: Dispatch, memo: Memo
+        self,
+        listen: ListenSettings,
+        tls: TlsSettings,
+        *,
+        dispatch: Dispatch,
+        memo: Memo,
+        pulse: Pulse | None = None,
     ) -> None:
         self._listen = listen
+        self._behind: set[Connection] = set()  # not yet heard to the end after a stall
+        self._behind_at_ms = 0  # time paused when it was seen who they are
+        self._swept_ms = 0
         self._connections: dict[int, Connection] = {}
         self._links = itertools.count(1)
         self._server: asyncio.Server | None = None
@@ -39,6 +51,7 @@ class Port:
         self._stopped = False
         self._refusing = False
         self.loop = asyncio.get_running_loop()
+        self.pulse = pulse or Pulse()
         self.budget = InputBudget(listen.max_buffered_bytes)
         self.dispatch = dispatch
         self.memo = memo
@@ -68,7 +81,8 @@ class Port:
             )
         except OSError as error:
             raise SettingsError(_listen_failure(listen, error)) from error
-        self._tasks.append(self.loop.create_task(self._sweep()))
+        self.pulse.begin()
+        self._tasks.append(self.loop.create_task(self._keep_watch()))
         if self.tls_context is not None:
             self._tasks.append(
                 self.loop.create_task(follow_files(self.tls_settings, self._use_tls))
@@ -151,17 +165,49 @@ class Port:
 
     # -- watching
 
-    async def _sweep(self) -> None:
+    async def _keep_watch(self) -> None:
         while True:
-            await asyncio.sleep(SWEEP_EVERY_S)
+            await asyncio.sleep(TICK_MS / 1000)
             try:
-                self.sweep()
+                await self._hear()
             except Exception:
-                logger.exception("sweep failed")
+                logger.exception("keeping watch failed")
+
+    async def _hear(self) -> None:
+        """Let everybody who waits be heard; then, and only then, see who is silent."""
+        pulse = self.pulse
+        pulse.notice()
+        at_ms = pulse.now_ms()
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        if not pulse.vigil.settles(at_ms, behind=self._is_behind()):
+            return
+        if pulse.vigil.catching_up:
+            self.caught_up()
+            pulse.vigil.caught_up()
+            self._behind.clear()
+        self.sweep()
+
+    def _is_behind(self) -> bool:
+        """Whether a connection that had to wait for us when we woke has had no turn since."""
+        vigil, open_now = self.pulse.vigil, self._connections.values()
+        if not vigil.catching_up:
+            return False
+        if self._behind_at_ms != vigil.paused_ms:
+            self._behind_at_ms = vigil.paused_ms
+            self._behind.update(open_now)
+        self._behind = {c for c in self._behind.intersection(open_now) if c.unheard}
+        return bool(self._behind)
+
+    def caught_up(self) -> None:
+        """After a stall: everybody who was waiting has been heard."""
 
     def sweep(self) -> None:
-        """What is looked after every second."""
-        self.sweep_connections(self.loop.time())
+        """What is looked after a few times a second."""
+        heard_ms = self.pulse.heard_ms
+        if heard_ms - self._swept_ms >= SWEEP_EVERY_MS:
+            self._swept_ms = heard_ms
+            self.sweep_connections(heard_ms / 1000)
 
     def sweep_connections(self, now: float) -> None:
         """Close connections that are idle, that trickle a frame, or that do not finish closing."""
@@ -201,6 +247,7 @@ class Port:
         await self._until_empty(LINGER_S)
         for connection in list(self._connections.values()):
             connection.abort()
+        self.pulse.notice(last=True)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,26 +1,28 @@
 """Service: the port of a node, which also notices when brokers leave or fall silent."""
 
-import asyncio
 from collections.abc import Iterable
 
 from routebook.events import Cause, Event
 from routebook.handlers.dispatch import dispatch
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.server.connection import Connection
-from routebook.server.port import SWEEP_EVERY_S, Port
+from routebook.server.port import Port
+from routebook.server.pulse import Pulse
 from routebook.settings import ListenSettings, TlsSettings
 from routebook.state.model import Link
 from routebook.wire.command import Command
 
 
 class Service(Port):
-    def __init__(self, listen: ListenSettings, tls: TlsSettings, services: Services) -> None:
+    def __init__(
+        self, listen: ListenSettings, tls: TlsSettings, services: Services, pulse: Pulse
+    ) -> None:
         def answer(request: Command, caller: Caller) -> Answer:
             return dispatch(request, services, caller)
 
-        super().__init__(listen, tls, dispatch=answer, memo=services.memo)
+        super().__init__(listen, tls, dispatch=answer, memo=services.memo, pulse=pulse)
         self._services = services
-        self._expiry: asyncio.TimerHandle | None = None
+        self._hung_up: dict[Link, str] = {}  # while a stall is caught up with, and their peers
         self._idle: dict[Link, str] = {}  # links closed by the present sweep, and their peers
         self._clearing = False
 
@@ -34,15 +36,33 @@ class Service(Port):
             if not self._idle:
                 self.loop.call_soon(self._judge_idle)
             self._idle[caller.link] = caller.peer
+            return
+        self.pulse.notice()  # it may be the first thing that is heard after a stall
+        if self.pulse.vigil.catching_up:
+            self._hung_up[caller.link] = caller.peer
         else:
             services.record(
                 services.routes.close_link(caller.link, connection.close_cause, caller.peer)
             )
 
+    def caught_up(self) -> None:
+        """See who is gone of those who hung up during a stall, now that all have been heard.
+
+        Who has registered over another connection since is there. Others may have hung up because
+        nobody answered: after a stall that is long enough for that they have a lease from its end
+        to return.
+        """
+        hung_up, self._hung_up = self._hung_up, {}
+        if hung_up and not self.draining:
+            vigil = self.pulse.vigil
+            lease_from_ms = vigil.woke_ms if vigil.gave_up else None
+            services = self._services
+            services.record(services.routes.close_links(hung_up, lease_from_ms=lease_from_ms))
+
     def _judge_idle(self) -> None:
         idle, self._idle = self._idle, {}
         if not self._stopped:
-            self.let_go(*self._services.routes.idle_links(idle, now_ms=self._services.now_ms()))
+            self.let_go(*self._services.routes.idle_links(idle, now_ms=self.pulse.heard_ms))
 
     def let_go(self, events: Iterable[Event], links: Iterable[Link]) -> None:
         """Record that brokers fell silent, and close what connections they have left."""
@@ -67,21 +87,6 @@ class Service(Port):
         self.expire_brokers()
 
     def expire_brokers(self) -> None:
-        """Drop brokers whose deadline has passed, and come back at the next deadline."""
-        if self.draining:
-            return  # told to go away, they cannot be heard of
-        services = self._services
-        self.let_go(*services.routes.expire(services.now_ms()))
-        due_ms = services.routes.members.next_deadline_ms()
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
-        if due_ms is not None:
-            wait_s = max(0.0, (due_ms - services.now_ms()) / 1000) + 0.002
-            if wait_s < SWEEP_EVERY_S:
-                self._expiry = self.loop.call_later(wait_s, self.expire_brokers)
-
-    async def stop(self) -> None:
-        await super().stop()
-        if self._expiry is not None:
-            self._expiry.cancel()
+        """Drop brokers whose deadline has passed."""
+        if not self.draining:  # told to go away, they cannot be heard of
+            self.let_go(*self._services.routes.expire(self.pulse.heard_ms))

@@ -154,6 +154,18 @@ class Members:
                 self._unhear(member)
                 self._move(member, other)
 
+    def prefer_others(self, closed: Collection[Link]) -> None:
+        """Let members that live by one of these live by another they registered on, if any.
+
+        Words that were said over several connections may have been heard in any order.
+        """
+        for link, on_link in list(self._registered_on.items()):
+            if link not in closed:
+                for key in list(on_link):
+                    member = self._live.get(key)
+                    if member is not None and member.link in closed:
+                        self._move(member, link)
+
     def due(self, now_ms: int) -> list[Member]:
         """The members whose deadline has passed."""
         return [self._live[key] for key in self._deadlines.due(now_ms)]

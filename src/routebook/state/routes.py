@@ -446,6 +446,25 @@ class RouteTable:
             events += self._remove(member, cause, peer)
         return events
 
+    def close_links(
+        self, closed: Mapping[Link, str], *, lease_from_ms: int | None = None
+    ) -> list[Event]:
+        """Connections, by their peers, that were closed while nobody listened.
+
+        With ``lease_from_ms`` their brokers may be well, and have a lease from then on to be heard
+        of.
+        """
+        self.members.prefer_others(closed)
+        if lease_from_ms is None:
+            links = closed.items()
+            return [
+                e for k, peer in links for e in self.close_link(k, Cause.CONNECTION_CLOSED, peer)
+            ]
+        for link in closed:
+            for member in self.members.lost_with(link):
+                self.members.hold(member, lease_from_ms + member.heartbeat_timeout_ms)
+        return []
+
     def idle_links(
         self, idle: Mapping[Link, str], *, now_ms: int
     ) -> tuple[list[Event], list[Link]]:

@@ -1,0 +1,72 @@
+"""Pulse: the vigil of a running loop, on the clocks of this machine."""
+
+import time
+from collections.abc import Callable
+
+from routebook.state.vigil import Reading, Stall, Vigil
+
+_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_MS = 1_000_000
+
+
+def read_mono_ms() -> int:
+    return time.monotonic_ns() // _MS
+
+
+def read_clocks() -> Reading:
+    return Reading(read_mono_ms(), time.clock_gettime_ns(_BOOT) // _MS, time.time_ns() // _MS)
+
+
+class Pulse:
+    """``stalled`` is told of every stall."""
+
+    def __init__(
+        self,
+        stalled: Callable[[Stall], None] | None = None,
+        *,
+        read: Callable[[], Reading] = read_clocks,
+        mono_ms: Callable[[], int] = read_mono_ms,
+    ) -> None:
+        self._stalled = stalled
+        self._read = read
+        self._mono_ms = mono_ms
+        self.vigil = Vigil(read())
+
+    def now_ms(self) -> int:
+        """Time listened, for everything that others are expected to do in time."""
+        return self.vigil.now_ms(self._mono_ms())
+
+    def now_s(self) -> float:
+        return self.now_ms() / 1000
+
+    @property
+    def heard_ms(self) -> int:
+        """By when everything that was said until then has been heard."""
+        return self.vigil.heard_ms
+
+    def begin(self) -> None:
+        """Count from here: nobody was listened to before."""
+        self.vigil.begin(self._read())
+
+    def notice(self, *, last: bool = False) -> None:
+        """Look at the clocks, and tell of a stall there was."""
+        self.vigil.tick(self._read())
+        if (stall := self.vigil.take_stall(last=last)) and self._stalled is not None:
+            self._stalled(stall)
+
+    def status(self) -> dict[str, object]:
+        """For the health of the node."""
+        vigil = self.vigil
+        last = vigil.last
+        return {
+            "count": vigil.count,
+            "paused_ms": vigil.paused_ms,
+            "last": None
+            if last is None
+            else {
+                "from_ms": last.from_ms,
+                "to_ms": last.to_ms,
+                "longest_ms": last.longest_ms,
+                "clock_ms": last.clock_ms,
+            },
+        }
