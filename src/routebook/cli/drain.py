@@ -179,8 +179,10 @@ def _progress(broker: str, words: Words) -> Iterator[Callable[[Round], None]]:
 
 def _lines(now: Round, words: Words) -> Iterator[str]:
     for node, state in now.nodes.items():
+        if state.refused:
+            continue  # which ends it, and is said at the end
         if state.error is not None:
-            yield f"{node}: {state.error}" + ("" if state.refused else "; trying again")
+            yield f"{node}: {state.error}; trying again"
         elif state.left:
             undone = " again, by a registration" if node in now.undone else ""
             yield (

@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from routebook.audit.checks import brokers, health
+from routebook.audit.checks import brokers, health, nodes
 from routebook.audit.doctor import diagnose
 from routebook.audit.findings import Finding, Severity
 from routebook.audit.health import Health, RelayHealth, RelayReport, Report
@@ -122,7 +122,7 @@ def test_a_node_that_does_not_say_how_it_is_is_a_finding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outage_ms", "severity"), [(None, Severity.INFO), (95_000, Severity.WARNING)]
+    ("outage_ms", "severity"), [(None, Severity.INFO), (95_000, Severity.ERROR)]
 )
 def test_a_relay_among_the_nodes_is_told(outage_ms: int | None, severity: Severity) -> None:
     said = RelayHealth(
@@ -139,6 +139,12 @@ def test_a_relay_among_the_nodes_is_told(outage_ms: int | None, severity: Severi
     assert found.severity is severity
     assert "its oldest answer is 95.2 s old" in found.evidence
     assert "-n '10.0.0.1:9876;10.0.0.2:9876'" in found.remedy
+
+
+def test_a_relay_alone_is_not_called_the_only_nameserver() -> None:
+    said = RelayHealth(version="1", uptime_ms=1, ok=True, topics=1, answers=1)
+    alone = replace(survey(view(N1, [A], TOPICS)), reports={N1: RelayReport(said, {})})
+    assert list(nodes.single_node(alone)) == []
 
 
 # -- no broker at all

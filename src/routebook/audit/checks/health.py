@@ -153,7 +153,7 @@ def relays(survey: Survey) -> Iterator[Finding]:
         nameservers = ";".join(health.nameservers)
         yield Finding(
             "relay-asked",
-            Severity.INFO if health.outage_ms is None else Severity.WARNING,
+            Severity.INFO if health.outage_ms is None else Severity.ERROR,
             f"node {node}",
             tuple(lines),
             "What it says may be the past. Ask the NameServers themselves"
