@@ -46,6 +46,7 @@ class Node:
         self._trouble = ""  # why it rests, or did
         self._closed = asyncio.Event()
         self.connection_number = 0
+        self.version: int | None = None  # that its last answer carried
         self.relayed: Relayed | None = None  # the oldest answer, if it is a relay that answers
 
     @property
@@ -218,6 +219,7 @@ class Node:
         error = answer.exception()
         if error is None:
             command = answer.result()
+            self.version = command.version
             told = relayed(command)
             if told is not None and (self.relayed is None or told.age_ms >= self.relayed.age_ms):
                 self.relayed = told
