@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
 
 .DEFAULT_GOAL := help
-.PHONY: help install spark run demo test check fmt lint types unit peers differential killrounds bench scale golden clean
+.PHONY: help install spark run demo test check fmt lint types unit peers differential killrounds frozen bench scale golden clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ differential: peers ## compare thousands of request sequences with the Java Name
 killrounds: install ## kill writers and nodes at random moments, 200 times each, and look what is left
 	@$(BIN)/python -m tests.killrounds --rounds 200
 	@$(BIN)/python -m tests.killrounds --what node --rounds 200
+
+frozen: peers ## stop a node for 135 s between three real brokers; nobody alive may leave
+	@$(BIN)/python -m tests.killrounds --what frozen
 
 bench: peers ## measure against the Java NameServer, interleaved (benchmarks/README.md)
 	@$(BIN)/python -m benchmarks.run $(ARGS)

@@ -39,6 +39,7 @@ from routebook.server import kvfile
 from routebook.server.chronicle import Chronicle
 from routebook.server.eventlog import log_event
 from routebook.server.kvfile import KvFile
+from routebook.server.lasting import again_and_again
 from routebook.server.notify import MinBrokerNotifier
 from routebook.server.pulse import Pulse
 from routebook.server.remoteconfig import RemoteConfig
@@ -78,7 +79,7 @@ class NameServer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._started_ms = _now_ms()
-        self._pulse = Pulse(self._stalled)
+        self._pulse = Pulse(self._stalled, ticked=lambda: self._chronicle.note_awake())
         self._revision = Revision()
         self._kv = KvStore(
             self._revision, settings.limits.max_kv_bytes, kvfile.load(settings.kv_path)
@@ -136,6 +137,7 @@ class NameServer:
         self._service: Service | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._window_began_ms = self._pulse.now_ms()
+        self._window_began_seq = 0
 
     async def __aenter__(self) -> "NameServer":
         self._chronicle.open()
@@ -171,8 +173,19 @@ class NameServer:
             self._record(list(catch_up_kv(view.kv, self._kv.tables, self._revision)))
         self._chronicle.start()
         self._tasks = [
-            asyncio.create_task(self._log_kv()),
-            asyncio.create_task(self._sum_up()),
+            asyncio.create_task(
+                again_and_again(
+                    "logging all pairs",
+                    self._kv_file.log_all,
+                    every_s=KV_LOG_EVERY_S,
+                    first_s=KV_LOG_FIRST_S,
+                )
+            ),
+            asyncio.create_task(
+                again_and_again(
+                    "summing up a window", self._sum_up, every_s=self._settings.memory.window_s
+                )
+            ),
         ]
         self._report_settings()
         return self
@@ -336,16 +349,17 @@ class NameServer:
         self._service.let_go(events, links)
         return sum(isinstance(event, BrokerLeft) for event in events)
 
-    async def _sum_up(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.memory.window_s)
-            self._sum_up_now()
+    def _sum_up(self) -> None:
+        self._sum_up_now(silent=self._chronicle.last_seq == self._window_began_seq)
+        self._window_began_seq = self._chronicle.last_seq
 
-    def _sum_up_now(self) -> None:
+    def _sum_up_now(self, *, silent: bool = False) -> None:
+        """``silent``: nothing was recorded in the window; then say at least that it was."""
         now_ms = self._pulse.now_ms()  # a window is as long as it was listened for
         window_ms, self._window_began_ms = now_ms - self._window_began_ms, now_ms
         revision = self._revision.value
-        self._record(sum_up(self._services, revision=revision, window_ms=window_ms))
+        events = sum_up(self._services, revision=revision, window_ms=window_ms, silent=silent)
+        self._record(events)
 
     def _use(self, live: LiveSettings) -> None:
         self._services.live = live
@@ -353,12 +367,6 @@ class NameServer:
     async def _find_in_production(self, request: Command) -> Reply:
         body = await self._production.find(request)
         return Reply(body=body) if body else not_found(request.ext_fields.get("topic"))
-
-    async def _log_kv(self) -> None:
-        await asyncio.sleep(KV_LOG_FIRST_S)
-        while True:
-            self._kv_file.log_all()
-            await asyncio.sleep(KV_LOG_EVERY_S)
 
     def _report_settings(self) -> None:
         logger.info("routebook %s, data folder %s", __version__, self._settings.data_dir)

@@ -143,7 +143,7 @@ class Key:
 
     name: str
     default: str
-    kind: str  # text, int, bool, path, choice:a|b|c, networks
+    kind: str  # text, int, int:LOW-HIGH, bool, path, choice:a|b|c, networks
     help: str
     live: bool = False
 
@@ -204,20 +204,20 @@ KEYS: dict[str, Key] = {
         Key("rocketmq.namesrv.domain.subgroup", "nsaddr", "text", "path of the address lookup"),
         Key("allowRemoteConfig", "false", "bool", "let mqadmin change live settings (318)"),
         Key("serverChannelMaxIdleTimeSeconds", "120", "int", "close idle connections after"),
-        Key("serverSocketBacklog", "1024", "int", "backlog of the listening socket"),
+        Key("serverSocketBacklog", "1024", "int:0-65535", "backlog of the listening socket; 0 = 1"),
         Key("serverSocketSndBufSize", "0", "int", "send buffer of connections; 0 = system"),
         Key("serverSocketRcvBufSize", "0", "int", "receive buffer of connections; 0 = system"),
-        Key("writeBufferHighWaterMark", "0", "int", "stop reading above; 0 = 1 MiB"),
-        Key("writeBufferLowWaterMark", "0", "int", "and go on below; 0 = 256 KiB"),
+        Key("writeBufferHighWaterMark", "0", "int", "stop reading above; 0 in either = 1 MiB"),
+        Key("writeBufferLowWaterMark", "0", "int", "and go on below; 0 in either = 256 KiB"),
         Key("enableShutdownGracefully", "false", "bool", "send GO_AWAY while stopping"),
         Key("shutdownWaitTimeSeconds", "30", "int", "for at most this long"),
-        Key("com.rocketmq.remoting.frameMaxLength", "16777216", "int", "largest frame, bytes"),
+        Key("com.rocketmq.remoting.frameMaxLength", "16777216", "int:1024-", "largest frame"),
         Key("maxBufferedBytes", "67108864", "int", "memory for frames not yet complete"),
-        Key("maxConnections", "65536", "int", "connections served at once"),
-        Key("maxTopicsPerBroker", "300000", "int", "topics one broker may register"),
-        Key("maxRouteEntries", "10000000", "int", "topic and broker pairs held"),
+        Key("maxConnections", "65536", "int:1-", "connections served at once"),
+        Key("maxTopicsPerBroker", "300000", "int:1-", "topics one broker may register"),
+        Key("maxRouteEntries", "10000000", "int:1-", "topic and broker pairs held"),
         Key("maxKvBytes", "8388608", "int", "characters of all keys and values"),
-        Key("frameTimeoutSeconds", "60", "int", "time a peer has to complete a frame"),
+        Key("frameTimeoutSeconds", "60", "int:1-", "time a peer has to complete a frame"),
         Key("journal", "true", "bool", "write a journal of all changes into dataDir"),
         Key(
             "journalSync",
@@ -225,16 +225,16 @@ KEYS: dict[str, Key] = {
             "choice:none|interval|batch",
             "force records to disk: never, at intervals, or before going on",
         ),
-        Key("journalSyncIntervalMillis", "1000", "int", "the interval"),
-        Key("journalRotateBytes", "67108864", "int", "seal a segment of this size"),
-        Key("journalRotateSeconds", "3600", "int", "or of this age"),
+        Key("journalSyncIntervalMillis", "1000", "int:1-", "the interval"),
+        Key("journalRotateBytes", "67108864", "int:65536-", "seal a segment of this size"),
+        Key("journalRotateSeconds", "3600", "int:1-", "or of this age"),
         Key("journalRetainDays", "30", "int", "drop sealed segments older than this; 0 = never"),
         Key("journalRetainMegabytes", "10240", "int", "or the oldest beyond this; 0 = never"),
-        Key("journalWindowSeconds", "60", "int", "heartbeats and queries are summed up for"),
+        Key("journalWindowSeconds", "60", "int:1-86400", "heartbeats and queries are summed up"),
         Key("nodeId", "", "text", "name of the node in its journal; default: made once and kept"),
         Key("fleet", "", "text", "name of the NameServers brokers know together with this one"),
         Key("warmRestart", "true", "bool", "serve the routes of the journal after a restart"),
-        Key("guardSharePercent", "50", "int", "hold brokers when more than this fall silent"),
+        Key("guardSharePercent", "50", "int:0-100", "hold brokers when more than this fall silent"),
         Key("guardMinBrokers", "10", "int", "but never when there were fewer than this"),
         Key("guardWindowSeconds", "60", "int", "silences this close count as one"),
         Key("guardHoldSeconds", "600", "int", "hold them for at most this long"),
@@ -303,8 +303,9 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
             given[name] = source.name
     parsed: dict[str, Any] = {}
     for key in KEYS.values():
+        text = texts[key.name]
         try:
-            parsed[key.name] = _parse(key.kind, texts[key.name])
+            parsed[key.name] = _parse(key.kind, text.lstrip("-") if key.ignored else text)
         except ValueError as error:
             raise SettingsError(f"{given.get(key.name, 'default')}: {key.name} {error}") from error
     if parsed["enableControllerInNamesrv"]:
@@ -320,6 +321,10 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
     if shown[_SECRET]:
         shown[_SECRET] = "******"
     high, low = parsed["writeBufferHighWaterMark"], parsed["writeBufferLowWaterMark"]
+    if high and low > high:
+        raise SettingsError(
+            f"writeBufferLowWaterMark must be from 0 to writeBufferHighWaterMark={high}, not {low}"
+        )
     return Settings(
         listen=ListenSettings(
             bind_address=parsed["bindAddress"] or "0.0.0.0",
@@ -348,18 +353,18 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
         memory=MemorySettings(
             journal=parsed["journal"],
             sync=parsed["journalSync"],
-            sync_interval_ms=max(1, parsed["journalSyncIntervalMillis"]),
-            rotate_bytes=max(64 * 1024, parsed["journalRotateBytes"]),
-            rotate_s=max(1, parsed["journalRotateSeconds"]),
+            sync_interval_ms=parsed["journalSyncIntervalMillis"],
+            rotate_bytes=parsed["journalRotateBytes"],
+            rotate_s=parsed["journalRotateSeconds"],
             retain_days=parsed["journalRetainDays"],
             retain_mb=parsed["journalRetainMegabytes"],
-            window_s=max(1, parsed["journalWindowSeconds"]),
+            window_s=parsed["journalWindowSeconds"],
             node_id=_name("nodeId", parsed["nodeId"]) or None,
             fleet=_name("fleet", parsed["fleet"]),
             warm_restart=parsed["warmRestart"],
         ),
         guard=GuardSettings(
-            share_percent=min(100, parsed["guardSharePercent"]),
+            share_percent=parsed["guardSharePercent"],
             min_brokers=parsed["guardMinBrokers"],
             window_s=parsed["guardWindowSeconds"],
             hold_s=parsed["guardHoldSeconds"],
@@ -449,12 +454,15 @@ def _parse(kind: str, text: str) -> Any:
         if text.lower() not in choices:
             raise ValueError(f"must be one of {', '.join(choices)}, not {text!r}")
         return text.lower()
+    if kind.startswith("int"):
+        low, _, high = kind.removeprefix("int").removeprefix(":").partition("-")
+        return _parse_int(text, int(low or 0), int(high or 2**31 - 1))
     return _PARSERS[kind](text)
 
 
-def _parse_int(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) >= 2**31:
-        raise ValueError(f"must be a whole number from 0 to {2**31 - 1}, not {text!r}")
+def _parse_int(text: str, low: int, high: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,10}", text) or not low <= int(text) <= high:
+        raise ValueError(f"must be a whole number from {low} to {high}, not {text!r}")
     return int(text)
 
 
@@ -484,7 +492,6 @@ def _parse_networks(text: str) -> tuple[Network, ...]:
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "text": str,
     "path": lambda text: Path(text) if text else None,
-    "int": _parse_int,
     "port": _parse_port,
     "bool": _parse_bool,
     "networks": _parse_networks,

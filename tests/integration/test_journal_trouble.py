@@ -12,6 +12,8 @@ from routebook.events import Event, JournalRecovered, RecordsLost
 from routebook.journal.errors import FolderInUse, JournalError
 from routebook.journal.folder import ACTIVE, Span, list_folder
 from routebook.journal.reader import read
+from routebook.journal.sealer import Sealer
+from routebook.journal.segment import Summary
 from routebook.journal.verify import verify
 from routebook.journal.writer import LEAP, JournalSettings
 from support.journals import (
@@ -319,3 +321,31 @@ def test_a_torn_line_is_cut_off_and_told(tmp_path: Path) -> None:
     assert isinstance(event, JournalRecovered)
     assert (event.last_seq, event.torn_bytes, event.revision) == (2, torn, 2)
     sound(tmp_path)
+
+
+def test_a_closed_segment_that_vanishes_is_said_once_and_what_follows_is_sealed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = Sealer.put
+
+    def put_less(sealer: Sealer, closed: Summary | Span) -> None:
+        if isinstance(closed, Summary) and closed.first_seq == 11:
+            (tmp_path / closed.span.plain).unlink()
+        put(sealer, closed)
+
+    monkeypatch.setattr(Sealer, "put", put_less)
+    with opened(tmp_path, rotate_records=10) as writer:
+        for number in range(1, 41):
+            writer.append(numbered(number))
+        written(writer)
+        status = wait_for("the last", writer.status, until=lambda s: s.segments >= 3)
+        assert not status.failing
+        assert status.last_error is not None
+    assert [span.first_seq for span in list_folder(tmp_path).sealed] == [1, 21, 31]
+    said = [record.message for record in caplog.records if "vanished" in record.message]
+    assert said == [
+        "journal: 000000000011-000000000020.jsonl vanished before it was sealed: records 11 to 20"
+        " are missing from the journal"
+    ]
+    found = verify(tmp_path).findings
+    assert any("records 11 to 20 are missing" in str(finding) for finding in found)

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -267,6 +268,37 @@ async def test_replaced_files_are_used_by_new_connections_without_a_restart(
 
         await eventually("the new certificate", shown, until=lambda der: der == keys.renewed.der)
         await check_served(before)  # open connections go on with what they have
+
+
+async def test_a_file_that_goes_while_it_is_loaded_is_waited_for(
+    tmp_path: Path,
+    keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    shutil.copy(keys.server.cert, cert)
+    shutil.copy(keys.server.key, key)
+    load, failed = ssl.SSLContext.load_cert_chain, asyncio.Event()
+
+    def load_late(context: ssl.SSLContext, *arguments: Any) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise FileNotFoundError(2, "No such file or directory")
+        load(context, *arguments)
+
+    async with local_node(tmp_path, tls_server_cert_path=cert, tls_server_key_path=key) as node:
+        monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", load_late)
+        shutil.copy(keys.renewed.cert, cert)
+        shutil.copy(keys.renewed.key, key)
+        await asyncio.wait_for(failed.wait(), 20)
+
+        async def shown() -> bytes:
+            async with Peer(node.port, context=trusting(keys)) as peer:
+                return peer.certificate
+
+        await eventually("the new certificate", shown, until=lambda der: der == keys.renewed.der)
+    assert any("cannot be used yet" in record.message for record in caplog.records)
 
 
 async def test_files_that_do_not_fit_together_leave_the_old_ones_in_use(

@@ -1,6 +1,7 @@
 """``python -m tests.killrounds --rounds 200``: kill a writing process again and again.
 
 ``--what node`` kills a whole node under load.
+``--what frozen`` stops a node between real brokers for 135 s, once; it takes five minutes.
 ``--full-disk`` fills a small disk instead; it needs ``unshare`` and the right to use it.
 """
 
@@ -12,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from killrounds.frozen import frozen_node
 from killrounds.node import NodeToll, node_rounds
 from killrounds.rounds import Toll, kill_rounds
 
@@ -20,11 +22,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.killrounds", description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--what", choices=("writer", "node"), default="writer")
+    parser.add_argument("--what", choices=("writer", "node", "frozen"), default="writer")
     parser.add_argument("--full-disk", action="store_true")
     options = parser.parse_args()
     if options.full_disk:
         return _full_disk()
+    if options.what == "frozen":
+        print(frozen_node())
+        return 0
     started = time.monotonic()
     print(f"{options.rounds} rounds, seed {options.seed}", flush=True)
 

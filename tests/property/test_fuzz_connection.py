@@ -139,6 +139,47 @@ def test_any_request_gets_one_answer_that_admits_no_bug(
     version: int,
     as_json: bool,
 ) -> None:
+    check_answered(node, code, ext_fields, body, version, as_json=as_json)
+    check_served(bystander)
+
+
+HALVES = ["\ud800", "a\udc00b", "\ud83d\ud83d\ude00", "'\ud800"]
+halves = st.sampled_from(HALVES) | st.text(st.characters(categories=["Cs", "L"]), max_size=4)
+halved_fields = st.dictionaries(names | zones | halves, halves | texts, max_size=8) | st.builds(
+    broker_fields, halves, st.integers(0, 3), addr=halves, cluster=halves
+)
+halved_bodies = (
+    st.builds(registration_body, st.dictionaries(halves, st.just({}), max_size=3))
+    | st.builds(lambda text: json.dumps({"queueDatas": [{"brokerName": text}]}).encode(), halves)
+    | st.sampled_from([b"\\ud800=1", b"enableTopicList=\\udfff", b"\\ud800\\udc00=\\ud800"])
+)
+
+
+@examples(300)
+@given(codes, halved_fields, halved_bodies | bodies, st.booleans())
+@example(raw.PUT_KV, {"namespace": "n", "key": "\ud800", "value": "v"}, b"", True)
+@example(raw.UPDATE_CONFIG, {}, b"\\ud800=1", True)
+def test_halves_of_surrogate_pairs_are_answered_like_anything_else(
+    node: NodeProcess,
+    bystander: BlockingPeer,
+    code: int,
+    ext_fields: dict[str, str],
+    body: bytes,
+    as_json: bool,
+) -> None:
+    check_answered(node, code, ext_fields, body, raw.V5_5_0, as_json=as_json)
+    check_served(bystander)
+
+
+def check_answered(
+    node: NodeProcess,
+    code: int,
+    ext_fields: dict[str, str],
+    body: bytes,
+    version: int,
+    *,
+    as_json: bool,
+) -> None:
     with node.connect() as peer:
         if as_json or code >= 2**15 or version >= 2**15:
             peer.send(raw.request(code, ext_fields, body, opaque=7, version=version))
@@ -150,8 +191,6 @@ def test_any_request_gets_one_answer_that_admits_no_bug(
         assert answer.remark != "internal error"
         # The connection is still good for the next request.
         assert peer.call(raw.ROUTE, topic="nobody has this topic").code == raw.TOPIC_NOT_EXIST
-
-    check_served(bystander)
 
 
 @examples(200)

@@ -68,7 +68,11 @@ def request(
         "serializeTypeCurrentRPC": "JSON",
         "version": version,
     }
-    return frame(json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode(), body)
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False)
+    try:
+        return frame(text.encode(), body)
+    except UnicodeEncodeError:  # half of a surrogate pair can only be escaped
+        return frame(json.dumps(header, separators=(",", ":")).encode(), body)
 
 
 def binary_request(
@@ -81,10 +85,11 @@ def binary_request(
     version: int = V5_5_0,
 ) -> bytes:
     """The same in the ROCKETMQ header encoding."""
-    entries = b"".join(
-        i16(len(key.encode())) + key.encode() + i32(len(value.encode())) + value.encode()
+    pairs = [
+        (key.encode(errors="surrogatepass"), value.encode(errors="surrogatepass"))
         for key, value in (ext_fields or {}).items()
-    )
+    ]
+    entries = b"".join(i16(len(key)) + key + i32(len(value)) + value for key, value in pairs)
     header = b"".join(
         [
             i16(code) + b"\0" + i16(version),  # code, language, version

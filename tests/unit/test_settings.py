@@ -1,8 +1,9 @@
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from routebook.settings import KEYS, SettingsError, Source, make_settings, resolve
+from routebook.settings import KEYS, Settings, SettingsError, Source, make_settings, resolve
 
 HOME = Path("/home/mq")
 
@@ -50,6 +51,19 @@ def test_a_password_is_not_shown() -> None:
         ({"enableControllerInNamesrv": "true"}, "this node has no controller"),
         ({"tls.server.certPath": "c"}, "must be set together"),
         ({"tls.server.mode": "enforcing"}, "enforcing needs tls.server.certPath"),
+        (
+            {"guardSharePercent": "500"},
+            "f: guardSharePercent must be a whole number from 0 to 100, not '500'",
+        ),
+        ({"maxConnections": "0"}, "maxConnections must be a whole number from 1 to 2147483647"),
+        ({"frameMaxLength": "0"}, "frameMaxLength must be a whole number from 1024 to 2147483647"),
+        ({"maxRouteEntries": "0"}, "maxRouteEntries must be a whole number from 1 to"),
+        ({"journalRotateBytes": "1"}, "journalRotateBytes must be a whole number from 65536 to"),
+        ({"journalWindowSeconds": "0"}, "journalWindowSeconds must be a whole number from 1 to"),
+        (
+            {"writeBufferHighWaterMark": "10", "writeBufferLowWaterMark": "20"},
+            "writeBufferLowWaterMark must be from 0 to writeBufferHighWaterMark=10, not 20",
+        ),
     ],
 )
 def test_a_bad_value_is_one_sentence(values: dict[str, str], sentence: str) -> None:
@@ -59,9 +73,44 @@ def test_a_bad_value_is_one_sentence(values: dict[str, str], sentence: str) -> N
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "name", [key.name for key in KEYS.values() if key.kind.startswith("int") and not key.ignored]
+)
+def test_a_number_is_used_as_it_is_shown_or_refused(name: str) -> None:
+    """Whatever the range: no value is quietly made another one."""
+    for value in (0, 1, 100, 500, 65_535, 65_536, 2**31 - 1):
+        source = Source("f", {name: str(value), **_BESIDE.get(name, {})})
+        try:
+            settings = resolve([source], HOME)
+        except SettingsError as error:
+            assert f"{name} must be a whole number from" in str(error)  # noqa: PT017
+        else:
+            assert settings.values[name] == str(value)
+            assert _has(settings, value)
+
+
+_BESIDE = {
+    "writeBufferHighWaterMark": {"writeBufferLowWaterMark": "1"},
+    "writeBufferLowWaterMark": {"writeBufferHighWaterMark": str(2**31 - 1)},
+}
+
+
+def _has(settings: Settings, value: int) -> bool:
+    """Whether one of its numbers is that one."""
+    groups = (settings.listen, settings.live, settings.limits, settings.memory, settings.guard)
+    return any(getattr(group, f.name) == value for group in groups for f in fields(group))
+
+
+def test_values_that_do_no_harm_are_taken() -> None:
+    odd = {"serverChannelMaxIdleTimeSeconds": "0", "guardHoldSeconds": "0", "maxKvBytes": "0"}
+    odd |= {"serverCallbackExecutorThreads": "-1", "writeBufferLowWaterMark": "5"}
+    odd |= {"serverSocketBacklog": "0", "journalRetainDays": "0"}
+    assert resolve([Source("f", odd)], HOME).listen.idle_timeout_s == 0
+
+
 def test_embedding_takes_keywords() -> None:
-    settings = make_settings(HOME, listen_port=0, support_acting_master=True, frame_max_length=99)
-    assert (settings.listen.listen_port, settings.listen.max_frame) == (0, 99)
+    settings = make_settings(HOME, listen_port=0, support_acting_master=True, frame_max_length=2048)
+    assert (settings.listen.listen_port, settings.listen.max_frame) == (0, 2048)
     assert settings.live.support_acting_master
     with pytest.raises(SettingsError, match="there is no setting listen_prt"):
         make_settings(HOME, listen_prt=0)

@@ -95,5 +95,8 @@ def rejection(request: Command, services: Services, caller: Caller, error: Excep
     if code is None:
         logger.error("request %d of %s failed", request.code, caller.peer, exc_info=error)
         return Reply(ResponseCode.SYSTEM_ERROR, "internal error")
-    services.refused(request, caller, str(error))
+    try:
+        services.refused(request, caller, str(error))
+    except Exception:
+        logger.exception("the refusal of request %d is not recorded", request.code)
     return Reply(code, str(error))

@@ -9,6 +9,7 @@
     removed.json                                  what retention has taken away
     lock                                          see lock.py
     identity.json                                 see identity.py
+    alive.json                                    see alive.py
 
 Anything else is foreign: it is left alone.
 """
@@ -24,6 +25,7 @@ from typing import BinaryIO, NamedTuple
 from routebook.journal.errors import JournalError
 
 ACTIVE = "active.jsonl"
+ALIVE = "alive.json"
 IDENTITY = "identity.json"
 LOCK = "lock"
 REMOVED = "removed.json"
@@ -108,7 +110,7 @@ def list_folder(folder: Path) -> Listing:
             torn.append(name)
         elif name.endswith(TEMPORARY) and _is_ours(name.removesuffix(TEMPORARY)):
             temporary.append(name)
-        elif name not in (ACTIVE, IDENTITY, LOCK, REMOVED):
+        elif name not in (ACTIVE, ALIVE, IDENTITY, LOCK, REMOVED):
             foreign.append(name)
     return Listing(
         plain=tuple(sorted(spans[".jsonl"])),

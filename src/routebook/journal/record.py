@@ -236,18 +236,18 @@ def encode(record: Record, previous: bytes = CHAIN_START) -> bytes:
     """The line of ``record``, with its line feed, after the line that hashed to ``previous``."""
     event = record.event
     if isinstance(event, UnknownEvent):
-        name, stored = _json(event.type), event.data
+        name, stored = as_json(event.type), event.data
     else:
         codec = _CODECS[type(event)]
         name, stored = b'"%b"' % codec.name, codec.pack(event)
     body = b'{"v":%d,"seq":%d,"node":%b,"wall_ms":%d,"mono_ms":%d,"type":%b,"data":%b' % (
         VERSION,
         record.seq,
-        _json(record.node),
+        as_json(record.node),
         record.wall_ms,
         record.mono_ms,
         name,
-        _json(stored),
+        as_json(stored),
     )
     return b'%b,"hash":"%b"}\n' % (body, _digest(previous, body).hex().encode())
 
@@ -340,7 +340,8 @@ def _refuse_newer(line: bytes) -> None:
         raise NewerSchema(found, VERSION)
 
 
-def _json(value: Any) -> bytes:
+def as_json(value: Any) -> bytes:
+    """``value``, whatever text is in it."""
     try:
         return _encode(value)
     except UnicodeEncodeError:

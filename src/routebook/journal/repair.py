@@ -35,11 +35,13 @@ logger = logging.getLogger(__name__)
 class Found:
     """``given_seq`` is a number that was given away, whether or not its record is there.
 
+    ``first_given_seq`` is the first that the node that was killed gave away; 0 if nobody knows.
     ``revision`` is that of the last record, where it was looked for. ``closed`` are unsealed.
     """
 
     last_seq: int
     given_seq: int
+    first_given_seq: int
     last_hash: bytes
     unclean: bool
     torn_bytes: int
@@ -65,6 +67,7 @@ def repair(folder: Path, before: Note | None) -> Found:
     return Found(
         last_seq=last_seq,
         given_seq=max(last_seq, before.first_seq if before else 0),
+        first_given_seq=before.first_seq if before else 0,
         last_hash=last_hash,
         unclean=unclean,
         torn_bytes=torn_bytes,

@@ -15,6 +15,7 @@ from typing import Literal
 
 from routebook.events import Cause, Event, GroupRestated, RecordsLost, RouteQueries, TopicsChanged
 from routebook.journal.active import ActiveSegment
+from routebook.journal.alive import EVERY_MS, Alive, SignsOfLife
 from routebook.journal.record import Record, encode, hash_of
 from routebook.journal.segment import Summary
 from routebook.journal.trouble import Trouble
@@ -80,6 +81,9 @@ class Scribe:
         self._mono_ms = mono_ms
         self._closed = closed
         self._active: ActiveSegment | None = None
+        self._signs = SignsOfLife(folder)
+        self._signed: Alive | None = None
+        self._signed_ms = mono_ms()
         self._synced_ms = mono_ms()
         self._stopping = False
         self._give_up_s = 0.0
@@ -92,6 +96,7 @@ class Scribe:
         self.active_bytes = 0
         self.weight_taken = 0
         self.unwritable = 0  # records that could not be encoded
+        self.awake: Alive | None = None  # left here by the loop, whenever it is
         self.trouble = Trouble("cannot write the active segment")
 
     def start(self) -> None:
@@ -126,8 +131,16 @@ class Scribe:
                 if self._stopping and time.monotonic() + wait_s > self._give_up_s:
                     break
                 self._pause(wait_s)
+            except Exception as error:
+                # A mistake of ours; without this thread nothing would ever be written again.
+                logger.exception("journal: writing failed")
+                wait_s = self.trouble.note(error)
+                if self._stopping:
+                    break
+                self._pause(max(wait_s, 1.0))
             else:
                 self.trouble.over()
+        self._signs.close()
         if self._active is not None:
             self._active.abandon()
 
@@ -152,7 +165,7 @@ class Scribe:
 
     def _due_in_s(self) -> float:
         active, now_ms = self._active, self._mono_ms()
-        due_ms = [_LONGEST_REST_S * 1000.0]
+        due_ms = [_LONGEST_REST_S * 1000.0, self._signed_ms + EVERY_MS - now_ms]
         if active is not None:
             due_ms.append(active.begun_ms + self._rotate_age_ms - now_ms)
             if self._sync == "interval" and not active.synced:
@@ -171,6 +184,7 @@ class Scribe:
             else:
                 time.sleep(_PAUSE_S)
         self._sync_when_due()
+        self._give_sign()
         if last and not self._queue:
             self._rotate()
             return True
@@ -244,6 +258,16 @@ class Scribe:
         active.sync()
         self._synced_ms = now_ms
         self.synced_seq = active.summary.last_seq
+
+    def _give_sign(self) -> None:
+        """Say that the loop is awake, if it is, and has recorded nothing that is not written."""
+        awake, now_ms = self.awake, self._mono_ms()
+        if awake is None or now_ms - self._signed_ms < EVERY_MS:
+            return
+        self._signed_ms = now_ms
+        if awake is not self._signed and awake.seq <= self.written_seq:
+            self._signed = awake
+            self._signs.write(awake)
 
     def _rotate(self) -> None:
         active = self._active

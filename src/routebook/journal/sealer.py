@@ -87,13 +87,30 @@ class Sealer:
             except OSError as error:
                 self._abandoned.wait(self.trouble.note(error))
             except JournalError as error:
-                logger.error("journal: %s", error)  # noqa: TRY400  a damaged file, and it says which
+                self.trouble.tell(error)  # a damaged file, and it says which
+                return
+            except Exception:
+                # A mistake of ours: this is left undone, and what comes next is not.
+                logger.exception("journal: sealing failed")
                 return
             else:
                 self.trouble.over()
                 return
 
     def _seal(self, closed: Summary | Span) -> None:
+        span = closed if isinstance(closed, Span) else closed.span
+        try:
+            self._seal_there(closed)
+        except FileNotFoundError as error:
+            list_folder(self._folder)  # or is it all of the folder that is gone?
+            if (self._folder / span.plain).exists():
+                raise
+            raise JournalError(
+                f"{span.plain} vanished before it was sealed: records {span.first_seq} to"
+                f" {span.last_seq} are missing from the journal"
+            ) from error
+
+    def _seal_there(self, closed: Summary | Span) -> None:
         listing = list_folder(self._folder)
         summary = self._summary(closed, listing) if isinstance(closed, Span) else closed
         manifest = seal(

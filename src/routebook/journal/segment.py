@@ -170,6 +170,6 @@ def seal(
         incarnation=identity.incarnation,
     )
     write_manifest(folder, manifest)
-    plain.unlink()
+    plain.unlink(missing_ok=True)
     sync_folder(folder)
     return manifest

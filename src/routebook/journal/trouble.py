@@ -18,10 +18,10 @@ class Trouble:
         self.errors = 0
         self.last_error: str | None = None
 
-    def note(self, error: OSError) -> float:
+    def note(self, error: Exception) -> float:
         """How long to wait, in seconds, before the next try."""
         self.errors += 1
-        self.last_error = f"{self._doing}: {error.strerror or error}"
+        self.last_error = f"{self._doing}: {getattr(error, 'strerror', None) or error}"
         if not self.failing:
             self.failing = True
             self._wait_s = _FIRST_S
@@ -29,6 +29,12 @@ class Trouble:
         wait_s = self._wait_s
         self._wait_s = min(2 * wait_s, _LONGEST_S)
         return wait_s
+
+    def tell(self, error: Exception) -> None:
+        """Of something that trying again does not help."""
+        self.errors += 1
+        self.last_error = str(error)
+        logger.error("journal: %s", error)
 
     def over(self) -> None:
         if self.failing:

@@ -18,6 +18,8 @@ from pathlib import Path
 from time import monotonic
 
 from routebook.events import Cause, Event, JournalRecovered, RecordsLost
+from routebook.journal.alive import VERSION as ALIVE_VERSION
+from routebook.journal.alive import Alive, find_alive, remove_alive
 from routebook.journal.errors import JournalError
 from routebook.journal.identity import Identity, new_identity, take_identity
 from routebook.journal.lock import FolderLock, lock_folder
@@ -123,17 +125,19 @@ class JournalWriter:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock_folder(folder)
             try:
+                alive = find_alive(folder)
                 found = repair(folder, self._lock.before)
                 self._next_seq = _next_seq(found)
                 self.identity = take_identity(folder, self._node, self._settings.fleet)
                 self._lock.began(self._next_seq)
+                remove_alive(folder)
             except BaseException:
                 self._lock.release()
                 raise
         except OSError as error:
             reason = error.strerror or str(error)
             raise JournalError(f"cannot use the journal {folder}: {reason}") from error
-        self._begin(found)
+        self._begin(found, _alive_ms(alive, found))
         return Recovered(found.last_seq, found.unclean, found.torn_bytes, self._next_seq)
 
     def append(self, event: Event) -> Record | None:
@@ -152,6 +156,12 @@ class JournalWriter:
         self._queue.append(record)
         self._scribe.nudge()
         return record
+
+    def note_awake(self) -> None:
+        """The event loop is. For the event loop only."""
+        if self._open and not self._lost_untold:
+            now = self._wall_ms(), self._mono_ms()
+            self._scribe.awake = Alive(ALIVE_VERSION, self._next_seq - 1, *now)
 
     def status(self) -> JournalStatus:
         """For any thread, once the journal was opened."""
@@ -191,10 +201,11 @@ class JournalWriter:
             logger.error("journal: stopped with %d records not written", len(self._queue))
         else:
             self._note_stop(self._lock)
+            remove_alive(self._settings.folder)
         if sealed and not self._scribe.alive:
             self._lock.release()  # else a thread may still write; the lock ends with the process
 
-    def _begin(self, found: Found) -> None:
+    def _begin(self, found: Found, alive_ms: int | None) -> None:
         settings = self._settings
         self._queue.clear()
         self._weight_put = 0
@@ -234,6 +245,7 @@ class JournalWriter:
                     peer="",
                     last_seq=found.last_seq,
                     torn_bytes=found.torn_bytes,
+                    alive_ms=alive_ms,
                 )
             )
 
@@ -265,6 +277,16 @@ class JournalWriter:
             logger.error(  # noqa: TRY400  the disk, not us
                 "journal: cannot note the orderly stop: %s", error.strerror
             )
+
+
+def _alive_ms(alive: Alive | None, found: Found) -> int | None:
+    """When the node that was killed last said that it had nothing to write after the last record.
+
+    One that wrote more than is left, or that was another, tells nothing.
+    """
+    if alive is None or not found.first_given_seq <= alive.seq <= found.last_seq:
+        return None
+    return alive.wall_ms
 
 
 def _next_seq(found: Found) -> int:

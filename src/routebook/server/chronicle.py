@@ -32,6 +32,7 @@ from routebook.journal.newer import refuse_newer
 from routebook.journal.record import Record, encode
 from routebook.journal.writer import JournalSettings, JournalWriter
 from routebook.server.durable import replace_file
+from routebook.server.lasting import again_and_again
 from routebook.settings import MemorySettings, SettingsError
 
 logger = logging.getLogger(__name__)
@@ -123,7 +124,9 @@ class Chronicle:
     def start(self) -> None:
         """Look after the journal from now on."""
         if self._writer is not None:
-            self._watching = asyncio.create_task(self._watch())
+            self._watching = asyncio.create_task(
+                again_and_again("looking after the journal", self._look, every_s=LOOK_EVERY_S)
+            )
 
     async def stop(self) -> None:
         """Write everything down."""
@@ -149,6 +152,16 @@ class Chronicle:
         while len(self._recent) > RECENT_RECORDS or self._recent_topics > RECENT_TOPICS:
             self._recent_topics -= _topics_in(self._recent.popleft().event)
 
+    def note_awake(self) -> None:
+        """The loop is: somebody who asks would be answered."""
+        if self._writer is not None:
+            self._writer.note_awake()
+
+    @property
+    def last_seq(self) -> int:
+        """Of the last record there is."""
+        return self._recent[-1].seq if self._recent else 0
+
     def recent(self, topic: str | None, broker: str | None) -> Iterator[bytes]:
         """Lines of the latest records, oldest first; about a topic or a broker, if given."""
         for record in list(self._recent):
@@ -173,20 +186,18 @@ class Chronicle:
         status = self._writer.status()
         return {name: getattr(status, name) for name in status.__slots__}
 
-    async def _watch(self) -> None:
+    async def _look(self) -> None:
         """State the tables anew when records were lost and there is room again."""
         assert self._writer is not None
-        while True:
-            await asyncio.sleep(LOOK_EVERY_S)
-            status = self._writer.status()
-            if status.lost == self._stated or status.failing or status.queued > RESTATE_BELOW:
-                continue
-            self._stated = status.lost
-            why = f"{status.lost} records were lost" if status.lost else "it was damaged"
-            logger.warning("journal: %s; stating the tables anew", why)
-            for event in self._restate():
-                self.record(event)
-                await asyncio.sleep(0)
+        status = self._writer.status()
+        if status.lost == self._stated or status.failing or status.queued > RESTATE_BELOW:
+            return
+        why = f"{status.lost} records were lost" if status.lost else "it was damaged"
+        logger.warning("journal: %s; stating the tables anew", why)
+        for event in self._restate():
+            self.record(event)
+            await asyncio.sleep(0)
+        self._stated = status.lost
 
     def _sealed(self, segment: Path) -> None:
         """Make a snapshot in a process of its own. Called in a thread of the journal."""

@@ -262,7 +262,12 @@ class Connection(asyncio.Protocol):
 
     def _wait_for(self, answer: Awaitable[Reply], request: Command) -> None:
         async def answered() -> None:
-            self._answer(request, await answer)
+            try:
+                reply = await answer
+            except Exception:
+                logger.exception("answer to %s failed", self.caller.peer)
+                reply = Reply(ResponseCode.SYSTEM_ERROR, "internal error")
+            self._answer(request, reply)
 
         task = self._loop.create_task(answered())
         self._pending.add(task)

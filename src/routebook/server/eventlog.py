@@ -4,8 +4,6 @@ import logging
 from dataclasses import fields
 from typing import Any
 
-import msgspec
-
 from routebook.events import (
     BrokerConflict,
     Event,
@@ -19,6 +17,7 @@ from routebook.events import (
     StaticMapping,
     Suspect,
 )
+from routebook.journal.record import as_json
 
 logger = logging.getLogger("routebook.events")
 
@@ -45,7 +44,7 @@ def line(event: Event) -> str:
                 members[f"{field.name}_count"] = len(value)
             value = [_readable(item) for item in value[:_EXAMPLES]]
         members[field.name] = value
-    return msgspec.json.encode(members).decode()
+    return as_json(members).decode()
 
 
 def _readable(item: Any) -> Any:

@@ -108,22 +108,32 @@ class KvFile:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                changes = [change for change, _ in batch]
-                text = encode(self._store.preview(changes))
-                try:
-                    await asyncio.to_thread(replace_file, self._path, text)
-                except OSError as error:
-                    logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400
-                    for _, done in batch:
-                        if not done.done():
-                            done.set_exception(NotDurable(str(self._path), str(error.strerror)))
-                    continue
-                self._record(self._store.apply(changes))
+                failure = await self._write_batch([change for change, _ in batch])
                 for _, done in batch:
-                    if not done.done():
+                    if done.done():
+                        continue
+                    if failure is None:
                         done.set_result(None)
+                    else:
+                        done.set_exception(failure)
         finally:
             self._writer = None
+
+    async def _write_batch(self, changes: list[KvChange]) -> Exception | None:
+        """Why it could not be done, if so: whoever waits must be told."""
+        try:
+            text = encode(self._store.preview(changes))
+            await asyncio.to_thread(replace_file, self._path, text)
+        except OSError as error:
+            logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400
+            return NotDurable(str(self._path), str(error.strerror))
+        except Exception as error:  # noqa: BLE001 - it is logged by whoever answers
+            return error
+        try:
+            self._record(self._store.apply(changes))
+        except Exception as error:  # noqa: BLE001
+            return error
+        return None
 
     async def flush(self) -> None:
         """Wait for writes under way."""

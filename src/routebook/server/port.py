@@ -13,8 +13,9 @@ from routebook.events import Cause
 from routebook.listener import close_listener
 from routebook.server.budget import InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
+from routebook.server.lasting import again_and_again
 from routebook.server.pulse import Pulse
-from routebook.server.tls import follow_files, server_context
+from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
 from routebook.state.vigil import TICK_MS
 
@@ -57,6 +58,7 @@ class Port:
         self.memo = memo
         self.max_frame = listen.max_frame
         self.tls_settings = tls
+        self._tls_files = FollowedFiles(tls, self._use_tls)
         self.tls_context = server_context(tls)
         self.draining = False
         self.go_away = listen.go_away
@@ -82,10 +84,18 @@ class Port:
         except OSError as error:
             raise SettingsError(_listen_failure(listen, error)) from error
         self.pulse.begin()
-        self._tasks.append(self.loop.create_task(self._keep_watch()))
+        self._tasks.append(
+            self.loop.create_task(
+                again_and_again("keeping watch", self._hear, every_s=TICK_MS / 1000)
+            )
+        )
         if self.tls_context is not None:
             self._tasks.append(
-                self.loop.create_task(follow_files(self.tls_settings, self._use_tls))
+                self.loop.create_task(
+                    again_and_again(
+                        "looking for new TLS files", self._tls_files.look, every_s=RELOAD_EVERY_S
+                    )
+                )
             )
 
     def _use_tls(self, context: ssl.SSLContext) -> None:
@@ -164,14 +174,6 @@ class Port:
                 self.loop.call_soon(self._work)
 
     # -- watching
-
-    async def _keep_watch(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_MS / 1000)
-            try:
-                await self._hear()
-            except Exception:
-                logger.exception("keeping watch failed")
 
     async def _hear(self) -> None:
         """Let everybody who waits be heard; then, and only then, see who is silent."""

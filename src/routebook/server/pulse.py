@@ -18,16 +18,18 @@ def read_clocks() -> Reading:
 
 
 class Pulse:
-    """``stalled`` is told of every stall."""
+    """``stalled`` is told of every stall; ``ticked`` is called at every look."""
 
     def __init__(
         self,
         stalled: Callable[[Stall], None] | None = None,
         *,
+        ticked: Callable[[], None] | None = None,
         read: Callable[[], Reading] = read_clocks,
         mono_ms: Callable[[], int] = read_mono_ms,
     ) -> None:
         self._stalled = stalled
+        self._ticked = ticked
         self._read = read
         self._mono_ms = mono_ms
         self.vigil = Vigil(read())
@@ -53,6 +55,8 @@ class Pulse:
         self.vigil.tick(self._read())
         if (stall := self.vigil.take_stall(last=last)) and self._stalled is not None:
             self._stalled(stall)
+        if self._ticked is not None:
+            self._ticked()
 
     def status(self) -> dict[str, object]:
         """For the health of the node."""

@@ -20,6 +20,7 @@ from routebook.settings import LIVE_KEYS, LiveSettings, Settings, SettingsError,
 from routebook.state.errors import NotDurable
 from routebook.state.revision import Revision
 from routebook.wire.errors import BadRequest
+from routebook.wire.text import whole
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +99,8 @@ class RemoteConfig:
 
     def _checked(self, text: str) -> dict[str, str]:
         try:
-            wanted = {name: value.strip() for name, value in javaproperties.loads(text).items()}
+            properties = javaproperties.loads(text)
+            wanted = {whole(name): whole(value.strip()) for name, value in properties.items()}
         except ValueError as error:
             raise BadRequest("string2Properties error") from error
         refused = sorted(set(wanted) - set(LIVE_KEYS))

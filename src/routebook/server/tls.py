@@ -5,7 +5,6 @@ By then asyncio has handed the bytes over, so the session runs on memory buffers
 in, plain text out, and back.
 """
 
-import asyncio
 import logging
 import ssl
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from routebook.settings import SettingsError, TlsSettings
 logger = logging.getLogger(__name__)
 
 CLIENT_HELLO = 0x16
-_RELOAD_EVERY_S = 0.5
+RELOAD_EVERY_S = 0.5
 _CHUNK = 64 * 1024
 _CLIENT_AUTH = {
     "none": ssl.CERT_NONE,
@@ -81,10 +80,11 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext | None:
         context.verify_mode = _CLIENT_AUTH[settings.client_auth]
         if settings.trust_cert_path is not None:
             context.load_verify_locations(settings.trust_cert_path)
-    except (ssl.SSLError, ValueError) as error:
+    except (OSError, ValueError) as error:  # SSLError is one; so is a file that was just replaced
         names = ", ".join(str(path) for path in _files(settings))
         raise SettingsError(
-            f"TLS files {names} cannot be used: {error}; they must be PEM and belong together"
+            f"TLS files {names} cannot be used: {error}; they must be there, be PEM and belong"
+            " together"
         ) from error
     return context
 
@@ -121,24 +121,31 @@ def _stamps(settings: TlsSettings) -> list[tuple[int, int, int] | None]:
     return stamps
 
 
-async def follow_files(settings: TlsSettings, use: Callable[[ssl.SSLContext], None]) -> None:
-    """Hand over a new context whenever the files changed; files that do not fit are waited for."""
-    seen = _stamps(settings)
-    complained: list[tuple[int, int, int] | None] | None = None
-    while True:
-        await asyncio.sleep(_RELOAD_EVERY_S)
-        now = _stamps(settings)
-        if now == seen or None in now:
-            continue
+class FollowedFiles:
+    """Hands over a new context whenever the files changed; files that do not fit are waited for.
+
+    To be made before the first context is: what changes meanwhile is a change.
+    """
+
+    def __init__(self, settings: TlsSettings, use: Callable[[ssl.SSLContext], None]) -> None:
+        self._settings = settings
+        self._use = use
+        self._seen = _stamps(settings)
+        self._complained: list[tuple[int, int, int] | None] | None = None
+
+    def look(self) -> None:
+        now = _stamps(self._settings)
+        if now == self._seen or None in now:
+            return
         try:
-            context = server_context(settings)
+            context = server_context(self._settings)
         except SettingsError as error:
             # Certificate and key are rarely replaced in the same instant: keep the old pair.
-            if now != complained:
+            if now != self._complained:
                 logger.warning("TLS files changed but cannot be used yet: %s", error)
-                complained = now
-            continue
-        seen = now
+                self._complained = now
+            return
+        self._seen = now
         if context is not None:
-            use(context)
+            self._use(context)
             logger.info("TLS files changed and were loaded")

@@ -20,10 +20,12 @@ import msgspec
 
 from routebook.slices import Slices, finished
 from routebook.wire.errors import DialectError
+from routebook.wire.text import whole
 
 # A stretch fastjson and JSON agree on, then (optionally) one oddity. Possessive
 # quantifiers: no text makes this backtrack.
-_STRICT_STRING = rb'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"'
+_UNICODE = rb"\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}"  # halves of surrogate pairs may stand alone
+_STRICT_STRING = rb'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|' + _UNICODE + rb')*+"'
 _ODD_STRING = rb"\"(?:[^\"\\]++|\\.)*+\"|'(?:[^'\\]++|\\.)*+'"
 _BARE_KEY = rb"-?[\w$.]++(?=\s*+:)"
 _TOKEN = re.compile(
@@ -96,15 +98,13 @@ def _requoted(literal: bytes) -> bytes:
         text = literal[1:-1].decode()
     except UnicodeDecodeError as error:
         raise DialectError("a string is not UTF-8") from error
-    return msgspec.json.encode(_ESCAPE.sub(_unescaped, text))
+    return msgspec.json.encode(whole(_ESCAPE.sub(_unescaped, text)))
 
 
 def _unescaped(match: re.Match[str]) -> str:
     escape = match[1]
     if len(escape) > 1:
-        code = int(escape[1:], 16)
-        # A lone surrogate has no UTF-8 form; Java would write "?" for it.
-        return "?" if 0xD800 <= code <= 0xDFFF else chr(code)
+        return chr(int(escape[1:], 16))
     return _ESCAPED.get(escape, escape)
 
 

@@ -36,7 +36,8 @@ def _decode_odd(header: bytes) -> Command:
     if len(header) > MAX_ODD_HEADER:
         raise WireError(f"a header of {len(header)} bytes is not JSON")
     try:
-        fields = fastjson.loads(header)
+        # Java decodes malformed UTF-8 with replacement characters instead of failing.
+        fields = fastjson.loads(header.decode("utf-8", "replace").encode())
     except DialectError as error:
         raise WireError(f"header is {error}") from error
     if not isinstance(fields, dict):

@@ -47,6 +47,6 @@ def test_every_cause_and_every_kind_of_file_is_told_of() -> None:
     for cause in journal_schema()["$defs"]["Cause"]["enum"]:
         assert f"`{cause}`" in EVENTS
     files = re.findall(r"^\| `([\w.-]+)` \|", DOCUMENT.partition("## A record")[0], re.MULTILINE)
-    assert len(files) == 9
+    assert len(files) == 10
     assert {path.name for path in RECORDED.iterdir()} >= {"active.jsonl", "lock"}
     assert list_folder(RECORDED).foreign == ()

@@ -26,6 +26,7 @@ def test_an_empty_folder_begins_at_the_beginning(tmp_path: Path) -> None:
     assert repair(tmp_path, None) == Found(
         last_seq=0,
         given_seq=0,
+        first_given_seq=0,
         last_hash=CHAIN_START,
         unclean=False,
         torn_bytes=0,

@@ -1,0 +1,17 @@
+"""Text that UTF-8 can hold."""
+
+import re
+
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def whole(text: str) -> str:
+    """``text`` with halves of surrogate pairs joined, and "?" for one alone, as Java writes it."""
+    if text.isascii() or not _HALF.search(text):
+        return text
+    return _HALF.sub("?", _PAIR.sub(_joined, text))
+
+
+def _joined(pair: re.Match[str]) -> str:
+    return pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
