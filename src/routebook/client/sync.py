@@ -21,6 +21,7 @@ from routebook.client import client as aio
 from routebook.client.dialing import Dialing
 from routebook.client.errors import NameServerError
 from routebook.client.node import Answer
+from routebook.client.relayed import Relayed
 from routebook.client.requests import Requests as AioRequests
 from routebook.client.routes import ClusterView, SystemTopics, TopicRoute
 from routebook.client.sources import AddressSource
@@ -266,6 +267,15 @@ class NameServerClient(Requests):
     @property
     def source(self) -> AddressSource:
         return self._client.source
+
+    @property
+    def relays(self) -> dict[Address, Relayed]:
+        """Of what is asked here, those that turned out to be relays, and their oldest answers."""
+
+        async def relays(client: aio.NameServerClient) -> dict[Address, Relayed]:
+            return client.relays
+
+        return self._run(relays)
 
     @property
     def chosen(self) -> Address | None:
