@@ -1,5 +1,6 @@
 """The commands that ask: route, topics, brokers, clusters."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from support import raw
 from support.brokers import Broker
 from support.builders import mapping_info
 from support.fleet import Fleet, run_program
+from support.waiting import wait_for
 
 UNIT, UNIT_SUB = 1, 2
 TOPICS = ["alarms", "orders", "payments", "returns", "sensors"]
@@ -388,3 +390,74 @@ def test_the_option_is_stronger_than_the_environment(cluster: Fleet) -> None:
 def test_a_refusal_is_a_no_and_not_an_outage(cluster: Fleet) -> None:
     assert cluster.ask(cluster.ports[0], raw.ROUTE, topic="nope").code == raw.TOPIC_NOT_EXIST
     assert cluster.run("route", "nope").exit_code == 1
+
+
+# -- through a relay
+
+
+def test_a_route_from_a_relay_says_so_and_how_old_it_is(fleet: Fleet) -> None:
+    fleet.register(Broker(), ["orders", "payments"])
+    relay = fleet.relay(poll_s=0.1).address
+
+    ran = run_program("route", "orders", namesrv_addr=relay)
+
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert re.fullmatch(rf"orders at {relay} \(a relay; \d+\.\d s old\)", ran.lines[0])
+    told = run_program("route", "orders", "--json", namesrv_addr=relay).document["relayed"]
+    assert told["age_ms"] >= 0
+    assert (told["stale"], told["doubt"]) == (False, None)
+    direct = fleet.run("route", "orders", "--json").document
+    assert direct["relayed"] is None
+
+
+def test_a_relay_without_nameservers_is_seen_in_every_command(fleet: Fleet) -> None:
+    fleet.register(Broker(), ["orders", "payments"])
+    relay = fleet.relay(poll_s=0.1)
+    for command in ("route orders", "brokers", "topics"):
+        assert run_program(*command.split(), namesrv_addr=relay.address).exit_code == 0
+    for port in fleet.ports:
+        fleet.stop(port)
+    wait_for("the outage", relay.status, until=lambda status: status.outage_s is not None)
+
+    ran = run_program("route", "orders", namesrv_addr=relay.address)
+
+    assert ran.exit_code == 0
+    assert ran.lines[0].endswith("s old, stale)")
+    assert "no NameServer answered" in ran.lines[-1]
+    document = run_program("route", "orders", "--all-nodes", "--json", namesrv_addr=relay.address)
+    assert document.document["nodes"][0]["route"]["relayed"]["stale"] is True
+    ran = run_program("brokers", namesrv_addr=relay.address)
+    assert ran.exit_code == 0
+    assert re.match(
+        rf"Note: {relay.address} is a relay; what it says is up to .* s old and stale: relayed",
+        ran.stderr,
+    )
+
+
+def test_a_relay_tells_of_its_health(fleet: Fleet) -> None:
+    fleet.register(Broker(), ["orders", "payments"])
+    relay = fleet.relay(poll_s=0.1)
+    run_program("route", "orders", namesrv_addr=relay.address)
+
+    ran = run_program("health", namesrv_addr=f"{relay.address};{fleet.addresses[0]}")
+
+    assert ran.exit_code == 0
+    (line,) = (line for line in ran.lines if line.startswith(relay.address))
+    assert "a relay" in line
+    assert re.search(r"ok, answers up to [\d.]+ m?s old$", line)
+    guard = run_program("guard", namesrv_addr=f"{relay.address};{fleet.addresses[0]}")
+    assert guard.exit_code == 0
+    assert "a relay, not a node" in guard.stdout
+    for port in fleet.ports:
+        fleet.stop(port)
+    wait_for("the outage", relay.status, until=lambda status: status.outage_s is not None)
+    wait_for(
+        "its health to tell",
+        lambda: run_program("health", namesrv_addr=relay.address),
+        until=lambda ran: ran.exit_code == 1,
+    )
+    ran = run_program("health", namesrv_addr=relay.address)
+    assert "no NameServer has answered it for" in ran.stderr
+    document = run_program("health", "--json", namesrv_addr=relay.address).document
+    told = document["nodes"][0]["health"]
+    assert (told["relay"], told["ok"], told["topics"]) == (True, False, 1)

@@ -19,6 +19,7 @@ from routebook.client.errors import (
     ConnectionLost,
     LeavingNode,
     NameServerError,
+    NoAnswer,
     NoNameServers,
     Refused,
 )
@@ -30,6 +31,7 @@ from support import raw
 from support.leaks import client_tasks, nothing_left_behind
 from support.misbehaving import (
     ROUTE_BODY,
+    Behaviour,
     Caller,
     Server,
     answer,
@@ -269,3 +271,39 @@ def test_importing_the_client_brings_nothing_heavy() -> None:
     )
 
     assert done.stdout == "[]\n"
+
+
+# -- requests of Routebook's own
+
+
+def silent_on_ours(version: int) -> tuple[Behaviour, list[int]]:
+    """A NameServer that leaves Routebook's requests without an answer, and what it was asked."""
+    asked: list[int] = []
+
+    async def behave(caller: Caller) -> None:
+        while True:
+            request = await caller.request()
+            asked.append(request.code)
+            if request.code == raw.ROUTE:
+                code = raw.TOPIC_NOT_EXIST
+                await caller.send(answer(request.opaque, code, remark="no", version=version))
+
+    return behave, asked
+
+
+async def test_an_old_nameserver_that_does_not_answer_is_known_not_to_be_ours() -> None:
+    behave, asked = silent_on_ours(version=407)  # 4.9.7
+    async with Server(behave) as server, NameServerClient(server.address, timeout_s=0.3) as client:
+        node = await client.on(server.address)
+        for _ in range(2):
+            with pytest.raises(Refused, match=r"older than 5\.0") as refused:
+                await node.health()
+            assert refused.value.code == raw.NOT_SUPPORTED
+    assert asked == [19_001, raw.ROUTE]  # the second time it need not be asked
+
+
+async def test_a_node_that_may_be_ours_and_does_not_answer_has_not_refused() -> None:
+    behave, _ = silent_on_ours(version=raw.V5_5_0)
+    async with Server(behave) as server, NameServerClient(server.address, timeout_s=0.3) as client:
+        with pytest.raises(NoAnswer):
+            await (await client.on(server.address)).restore_write_permission("broker-a")

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from routebook.audit.doctor import NAMES
 from routebook.broker import Topic
 from routebook.cli.main import cli
 from routebook.testing import LocalNodes, Workbench
 from support import raw
 from support.brokers import Broker
+from support.fleet import Fleet
+from support.health import hold
 from support.raw import BlockingPeer
 
 # A host of its own, as far as the doctor can see, and one that this machine answers for.
@@ -189,11 +192,11 @@ def test_topics_nobody_can_write_or_read_in_full_are_found(
             listen=True,
         )
     assert told(nodes) == [
-        ("error", "read-only-topics", "topic closed"),
         ("error", "unread-queues", "topic half"),
         ("warning", "topics-without-queues", "topic empty"),
         ("warning", "write-only-topics", "topic shy"),
         ("warning", "skewed-queues", "topic skewed"),
+        ("info", "deliberate-read-only-topics", "topic closed"),
     ]
 
 
@@ -238,3 +241,66 @@ def test_names_and_addresses_from_the_network_cannot_move_the_cursor(nodes: Loca
     assert result.exit_code == 1
     assert "[malformed-address]" in result.stdout
     assert "\x1b" not in result.output
+
+
+# -- what nodes say of themselves, and what is left out
+
+
+def test_no_broker_at_all_is_an_error(bench: Workbench) -> None:
+    nodes = bench.nodes(2)
+    result = run("-n", nodes.addresses)
+    assert result.exit_code == 1
+    assert "error all nodes [no-brokers]\n" in result.stdout
+
+
+def test_a_guard_that_holds_all_brokers_is_an_error(tmp_path: Path) -> None:
+    with Fleet(tmp_path, 1) as fleet:
+        hold(fleet, on=fleet.ports)
+
+        ran = fleet.run("doctor", "--no-probe")
+
+    assert ran.exit_code == 1
+    assert "[guard-holds-brokers]" in ran.stdout
+    assert "12 of 12 brokers are silent past their time and still in its routes" in ran.stdout
+
+
+def test_brokers_that_did_not_come_back_after_a_restart_are_told(tmp_path: Path) -> None:
+    with Fleet(tmp_path, 1) as fleet:
+        fleet.register(Broker(), TOPICS)
+        fleet.restart(fleet.ports[0])
+
+        ran = fleet.run("doctor", "--no-probe", "--fail-on", "warning", "--json")
+
+    assert ran.exit_code == 1
+    (found,) = (f for f in ran.document["findings"] if f["check"] == "unconfirmed-brokers")
+    assert found["severity"] == "warning"
+
+
+def test_findings_are_ignored_by_name_and_that_is_said(nodes: LocalNodes) -> None:
+    for node in nodes:
+        node.client().wipe_write_permission("broker-a")
+    words = ["-n", nodes.addresses, "--fail-on", "warning"]
+    result = run(*words, "--ignore", "drained-broker", "--ignore", "no-master")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "2 nodes, 2 brokers, 5 topics: nothing wrong; ignored: 1 drained-broker\n",
+    )
+    document = json.loads(run(*words, "--ignore", "drained-broker", "--json").stdout)
+    assert (document["findings"], document["ignored"]) == ([], {"drained-broker": 1})
+
+
+def test_a_name_that_no_finding_has_is_wrong_usage(nodes: LocalNodes) -> None:
+    result = run("-n", nodes.addresses, "--ignore", "draind-broker")
+    assert result.exit_code == 2
+    assert "draind-broker" in result.stderr
+    assert set(NAMES) <= {line.strip() for line in run("--help").stdout.splitlines()}
+
+
+def test_a_topic_that_its_brokers_registered_read_only_is_no_error(
+    bench: Workbench, nodes: LocalNodes
+) -> None:
+    for name in ("broker-c", "broker-d"):
+        archive = [Topic("archive", perm=4), Topic("orders")]
+        bench.broker(name, nameservers=nodes.addresses, topics=archive, addr=HOST, listen=True)
+    assert run("-n", nodes.addresses, "--fail-on", "warning").exit_code == 0
+    assert told(nodes) == [("info", "deliberate-read-only-topics", "topic archive")]

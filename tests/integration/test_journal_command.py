@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from routebook.events import BrokerConflict, Cause, RequestRefused
 from routebook.journal.folder import ACTIVE, Span
 from routebook.journal.reader import read
 from support.fleet import Ran, run_program
@@ -117,6 +118,65 @@ def test_a_folder_that_cannot_be_read_is_told_in_a_sentence(tmp_path: Path, comm
     )
 
 
+COMMANDS = ["verify", "tail", "cat", "stats", "export out"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_without_a_journal_is_not_called_sound(
+    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    empty, other = tmp_path / "empty", tmp_path / "other"
+    empty.mkdir()
+    (other / "lock").mkdir(parents=True)  # as /var has
+    (other / "journal").mkdir()
+    (other / "journal" / "lock").write_text("1234\n")  # of another program
+    (other / "journal" / "system.journal").touch()
+    for folder in (empty, other, other / "journal"):
+        ran = run(folder, *command.split())
+        assert (ran.exit_code, ran.stdout) == (1, "")
+        assert ran.stderr.startswith(f"Error: there is no journal in {folder}; a node keeps it in")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "other"]
+
+
+@pytest.mark.parametrize("command", ["verify", "tail", "cat", "stats", "export -"])
+def test_the_journal_of_a_data_folder_is_found(folder: Path, command: str) -> None:
+    data = folder.parent
+    (data / "kvConfig.json").touch()
+
+    ran = run(data, *command.split())
+
+    assert (ran.exit_code, ran.stdout) == (0, run(folder, *command.split()).stdout)
+    assert ran.stderr == f"Note: {data} is no journal; this is {folder}\n"
+
+
+def test_of_several_journals_in_a_folder_one_has_to_be_named(folder: Path) -> None:
+    copies = folder.parent
+    folder.rename(copies / "ns-1")
+    assert numbers(run(copies, "cat", "--from", "9")) == [9]  # whatever its name
+    write_journal(copies / "ns-2", [numbered(1)])
+
+    ran = run(copies, "verify")
+
+    assert ran.exit_code == 1
+    assert ran.stderr == (
+        f"Error: {copies} is no journal, and has several in it; name one: ns-1, ns-2\n"
+    )
+
+
+def test_a_journal_that_lost_all_its_segments_is_one_and_not_sound(tmp_path: Path) -> None:
+    write_journal(tmp_path, [numbered(1), numbered(2)])
+    for path in tmp_path.iterdir():
+        if path.name not in ("lock", "identity.json"):
+            path.unlink()
+    (tmp_path / "identity.json").unlink(missing_ok=True)
+
+    ran = run(tmp_path, "verify")
+
+    assert ran.exit_code == 1
+    assert "records 1 to 2 are missing at the end" in ran.stdout
+
+
 # -- tail and cat
 
 
@@ -167,6 +227,49 @@ def test_a_topic_is_told_of_alone(tmp_path: Path) -> None:
     assert numbers(ran) == [1]
     assert "refunds appeared on broker-a" in ran.stdout
     assert "orders" not in ran.stdout
+
+
+def test_what_was_refused_to_a_broker_is_told_of_it(tmp_path: Path) -> None:
+    def refused(request: str, subject: str) -> RequestRefused:
+        return RequestRefused(
+            revision=1,
+            cause=Cause.REFUSED,
+            peer="10.0.0.9:5",
+            request=request,
+            subject=subject,
+            reason="no",
+            answered_success=False,
+        )
+
+    events = [
+        refused("REGISTER_BROKER", "c1/broker-a:0 10.0.0.1:10911"),  # understood
+        refused("REGISTER_BROKER", "c1 broker-a 10.0.0.1:10911"),  # its body was not
+        refused("REGISTER_BROKER", "broker-a 10.0.0.1:10911"),
+        refused("UNREGISTER_BROKER", "c1/broker-a 10.0.0.1:10911"),
+        refused("WIPE_WRITE_PERM_OF_BROKER", "broker-a"),
+        refused("REGISTER_BROKER", "c1/broker-aa:0 10.0.0.1:10911"),
+        refused("REGISTER_BROKER", "c1/my-broker-a:0 broker-a-host:10911"),
+        refused("REGISTER_BROKER", "broker-a broker-b 10.0.0.1:10911"),  # a cluster of that name
+        refused("PUT_KV_CONFIG", "namespace broker-a"),
+        refused("DELETE_TOPIC_IN_NAMESRV", "c1 orders"),
+        refused("REGISTER_TOPIC_IN_NAMESRV", "orders"),
+        BrokerConflict(
+            revision=1,
+            cause=Cause.CONFLICT,
+            peer="",
+            cluster="c1",
+            broker="broker-a",
+            broker_id=0,
+            kept="10.0.0.1:10911",
+            other="10.0.0.2:10911",
+            reason="its epoch is older",
+        ),
+    ]
+    write_journal(tmp_path, events)
+
+    assert numbers(run(tmp_path, "cat", "--broker", "broker-a")) == [1, 2, 3, 4, 5, 12]
+    assert numbers(run(tmp_path, "cat", "--broker", "broker-b")) == [8]
+    assert numbers(run(tmp_path, "tail", "--topic", "orders")) == [10, 11]
 
 
 def test_tail_shows_the_last_records(folder: Path) -> None:
@@ -237,6 +340,7 @@ def test_stats_count_types_and_days(tmp_path: Path) -> None:
 
 
 def test_stats_of_nothing(tmp_path: Path) -> None:
+    (tmp_path / ACTIVE).touch()  # of a node that has just started
     assert run(tmp_path, "stats").lines == [f"{tmp_path} holds no records"]
     assert run(tmp_path, "stats", "--json").document["first_seq"] is None
 

@@ -15,7 +15,15 @@ from support.brokers import Broker
 from support.misbehaving import Caller, Server, answer
 from support.nodes import local_node
 from support.raw import Peer
-from support.relays import age_ms, is_older, is_stale, local_relay, register_all, route_body
+from support.relays import (
+    ClockAhead,
+    age_ms,
+    is_older,
+    is_stale,
+    local_relay,
+    register_all,
+    route_body,
+)
 from support.waiting import eventually, soon
 
 SYSTEM_BUSY = 2
@@ -237,3 +245,63 @@ async def test_a_storm_of_unknown_topics_is_answered_when_nodes_keep_up(node: Na
         codes = {(await peer.read()).code for _ in range(3000)}
         assert codes == {raw.TOPIC_NOT_EXIST}
         assert relay.status().entries == 0
+
+
+# -- what nobody asked for lately, and what there was no room for
+
+
+async def test_what_nobody_asked_for_in_an_hour_is_still_known(tmp_path: Path) -> None:
+    clock = ClockAhead()
+    async with AsyncExitStack() as stack:
+        node_stack = await stack.enter_async_context(AsyncExitStack())
+        node = await node_stack.enter_async_context(local_node(tmp_path / "node"))
+        broker = await node_stack.enter_async_context(Peer(node.port))
+        await Broker().register(broker, ["orders", "payments"])
+        relay = await stack.enter_async_context(
+            local_relay(node.address, poll_s=POLL_S, clock=clock)
+        )
+        peer = await stack.enter_async_context(Peer(relay.port))
+        before = {t: await peer.call(raw.ROUTE, topic=t) for t in ("orders", "payments")}
+        clock.ahead_s += 3600
+        await soon("both to rest", relay.status, until=lambda status: status.resting == 2)
+
+        await Broker().register(broker, {"orders": {"perm": 4}, "payments": {}}, counter=2)
+        again = await peer.call(raw.ROUTE, topic="orders")
+        assert age_ms(again) < 3_600_000
+        assert not is_stale(again)
+        assert again.value["queueDatas"][0]["perm"] == 4  # asked again before it was told
+        assert relay.status().resting == 1
+
+        await node_stack.aclose()
+        await soon("the outage", relay.status, until=lambda status: status.outage_s is not None)
+        last = await peer.call(raw.ROUTE, topic="payments")
+        assert (last.body, is_stale(last)) == (before["payments"].body, True)
+        assert age_ms(last) >= 3_600_000
+        never = await peer.call(raw.ROUTE, topic="never-seen")
+        assert "has never seen the topic never-seen" in (never.remark or "")
+
+
+async def test_what_was_forgotten_for_room_is_not_called_unknown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with AsyncExitStack() as stack:
+        node_stack = await stack.enter_async_context(AsyncExitStack())
+        node = await node_stack.enter_async_context(local_node(tmp_path / "node"))
+        broker = await node_stack.enter_async_context(Peer(node.port))
+        await Broker().register(broker, ["orders", "payments"])
+        relay = await stack.enter_async_context(
+            local_relay(node.address, poll_s=POLL_S, max_topics=1)
+        )
+        peer = await stack.enter_async_context(Peer(relay.port))
+        for topic in ("orders", "payments"):
+            assert (await peer.call(raw.ROUTE, topic=topic)).code == raw.SUCCESS
+        await soon("the log", lambda: [r for r in caplog.records if "want of room" in r.message])
+        await node_stack.aclose()
+        await soon("the outage", relay.status, until=lambda status: status.outage_s is not None)
+
+        forgotten = await peer.call(raw.ROUTE, topic="orders")
+
+        assert forgotten.code == raw.SYSTEM_ERROR
+        assert "this relay forgot the topic orders" in (forgotten.remark or "")
+        assert "to make room for others" in (forgotten.remark or "")
+        assert relay.health()["forgotten_for_room"] == 1

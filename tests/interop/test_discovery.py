@@ -26,6 +26,7 @@ from routebook.client.cache import RouteCache
 from routebook.client.changes import BrokerDisappeared, RouteChange
 from routebook.client.node import Node
 from routebook.wire.command import Command
+from support.fleet import run_program
 from support.waiting import eventually, soon
 
 GET_BROKER_RUNTIME_INFO = 28
@@ -302,3 +303,39 @@ async def use_a_queue(cache: RouteCache) -> str:
         assert answer.command.code == 0
         return address
     raise AssertionError("three attempts failed")
+
+
+async def test_only_ours_knows_what_a_drain_took_and_the_others_are_warned_of(
+    three: list[NameServerProcess],
+) -> None:
+    settings = BrokerSettings(name="drained", addr="10.1.0.7:10911", cluster="drains")
+    topics = [Topic("open"), Topic("archive", perm=4)]
+    nodes = all_of(three)
+    async with (
+        BrokerAgent(settings, all_of(three), topics=topics),
+        NameServerClient(all_of(three)) as client,
+    ):
+        drained = await asyncio.to_thread(run_program, "drain", "drained", namesrv_addr=nodes)
+        assert drained.exit_code == 0, drained
+        ran = await asyncio.to_thread(run_program, "undrain", "drained", namesrv_addr=nodes)
+        assert ran.exit_code == 0, ran
+        *java, ours = (server.address for server in three)
+        (warning,) = (line for line in ran.stderr.splitlines() if line.startswith("Warning"))
+        assert all(address in warning for address in java)
+        assert ours not in warning
+        assert "archive among them" in warning
+        for server in three:
+            node = await client.on(server.address)
+            (queues,) = (await node.route("open")).queues
+            assert queues.perm == 6
+        (kept,) = (await (await client.on(ours)).route("archive")).queues
+        assert kept.perm == 4
+
+
+def test_name_servers_of_rocketmq_cannot_tell_their_health_whatever_their_age(
+    three: list[NameServerProcess],
+) -> None:
+    ran = run_program("health", namesrv_addr=all_of(three))
+    assert ran.exit_code == 0, ran
+    foreign = [line.split()[0] for line in ran.lines if line.endswith("not a Routebook node")]
+    assert sorted(foreign) == sorted(server.address for server in three[:2])

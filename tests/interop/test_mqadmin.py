@@ -16,6 +16,8 @@ from interop.support.remoting import (
     find_route,
     loads_with_bare_keys,
 )
+from interop.support.waiting import wait_for
+from routebook.client.sync import NameServerClient
 
 
 def rows(table: str) -> list[list[str]]:
@@ -140,6 +142,30 @@ def test_wipe_and_add_write_perm(cluster: Cluster, admin: Admin, broker: Broker)
     printed = admin.run(cluster.namesrv, "addWritePerm", "-b", broker.name)
     assert printed.strip() == f"add write perm {where}{wiped}"
     assert permission(cluster, topic) == 6
+
+
+def test_what_mqadmin_wiped_is_given_back_as_the_broker_registered_it(
+    cluster: Cluster, admin: Admin, broker: Broker
+) -> None:
+    topic, archive = cluster.new_topic(NEW), cluster.new_topic(NEW)
+    queues = ["-r", str(QUEUES), "-w", str(QUEUES)]
+    options = ["-b", broker.address, "-t", archive, "-p", "4", *queues]
+    admin.run(cluster.namesrv, "updateTopic", *options)
+    wait_for(
+        "a topic to be read only",
+        lambda: permission(cluster, archive),
+        until=lambda perm: perm == 4,
+    )
+
+    admin.run(cluster.namesrv, "wipeWritePerm", "-b", broker.name)
+    assert (permission(cluster, topic), permission(cluster, archive)) == (4, 4)
+    with NameServerClient(cluster.namesrv) as client:
+        state = client.restore_write_permission(broker.name)
+
+    # The broker has a topic of its own that nobody may write.
+    assert set(state.kept) == {archive, f"rmq_sys_SYNC_BROKER_MEMBER_{broker.name}"}
+    assert state.taken == ()
+    assert (permission(cluster, topic), permission(cluster, archive)) == (6, 4)
 
 
 def permission(cluster: Cluster, topic: str) -> int:

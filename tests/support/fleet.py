@@ -20,12 +20,14 @@ from typing import Any, TypeVar
 from click.testing import CliRunner
 
 from routebook.app import NameServer
+from routebook.broker.relay import Relay
 from routebook.cli.main import cli
 from support import raw
 from support.brokers import Broker
 from support.builders import Topics, registration_body
 from support.nodes import local_node
 from support.raw import BlockingPeer
+from support.relays import local_relay
 
 Result = TypeVar("Result")
 
@@ -71,6 +73,8 @@ class Fleet:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._stacks: dict[int, AsyncExitStack] = {}  # by port
+        self._numbers: dict[int, int] = {}  # of folders, by port
+        self._relays: list[Relay] = []
         self._peers: dict[tuple[int, str, int], BlockingPeer] = {}
 
     def __enter__(self) -> "Fleet":
@@ -85,6 +89,8 @@ class Fleet:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        for relay in self._relays:
+            self._wait(relay.__aexit__(None, None, None))
         for port in list(self._stacks):
             self.stop(port)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -109,14 +115,35 @@ class Fleet:
             node = local_node(folder, **{**self._settings, "listen_port": port})
             entered: NameServer = await stack.enter_async_context(node)
             self._stacks[entered.port] = stack
+            self._numbers[entered.port] = number
             return entered.port
 
         return self._wait(started())
 
     def stop(self, port: int) -> None:
+        """Brokers leave it first."""
+        self._hang_up(port)
+        self._wait(self._stacks.pop(port).aclose())
+
+    def _hang_up(self, port: int) -> None:
         for key in [key for key in self._peers if key[0] == port]:
             self._peers.pop(key).socket.close()
+
+    def restart(self, port: int) -> None:
+        """Stop a node in order and start it with its folder; it still knows its brokers."""
         self._wait(self._stacks.pop(port).aclose())
+        self._hang_up(port)
+        self.start(self._numbers[port], port=port)
+
+    def relay(self, **settings: Any) -> Relay:
+        """A relay of all nodes, which ends with them."""
+
+        async def started() -> Relay:
+            return await local_relay(*self.addresses, **settings).__aenter__()
+
+        relay = self._wait(started())
+        self._relays.append(relay)
+        return relay
 
     def register(
         self,

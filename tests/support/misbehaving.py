@@ -32,6 +32,7 @@ def answer(
     remark: str | None = None,
     ext_fields: Mapping[str, str] | None = None,
     flag: int = raw.RESPONSE,
+    version: int = raw.V5_5_0,
 ) -> bytes:
     """One frame with a JSON header."""
     header = {
@@ -41,7 +42,7 @@ def answer(
         "language": "JAVA",
         "opaque": opaque,
         "remark": remark,
-        "version": raw.V5_5_0,
+        "version": version,
     }
     return raw.frame(json.dumps(header).encode(), body)
 

@@ -1,6 +1,7 @@
 """Relays on free ports; and NameServers in memory with a clock that stands still."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 from routebook.broker.relay import Relay, RelaySettings
@@ -34,6 +35,8 @@ def local_relay(
     forget_after_s: float = 120.0,
     timeout_s: float = 2.0,
     tls: TlsSettings | None = None,
+    max_topics: int = 1000,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Relay:
     """A relay to be entered, on a free port of 127.0.0.1."""
     return Relay(
@@ -44,7 +47,9 @@ def local_relay(
             poll_s=poll_s,
             forget_after_s=forget_after_s,
             timeout_s=timeout_s,
-        )
+            max_topics=max_topics,
+        ),
+        clock=clock,
     )
 
 
@@ -56,6 +61,16 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class ClockAhead:
+    """Goes on, ``ahead_s`` before the real one."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead_s
 
 
 class MemoryNodes:

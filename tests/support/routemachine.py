@@ -295,6 +295,20 @@ class RouteTableMachine(RuleBasedStateMachine):
         _, events = self.table.set_writable(name, writable=writable, peer="p")
         self.hear(events)
 
+    @rule(name=NAMES)
+    def restore_writable(self, name: str) -> None:
+        before = self.facts()[1]
+        assert isinstance(before, dict)
+        _, events = self.table.restore_writable(name, peer="p")
+        self.hear(events)
+        for group in self.table.members.groups_named(name):
+            stands_in = group.acting_master and 0 not in group.members
+            for topic, said in group.registered.items():
+                told = self.table.topics.queues(topic)[group]
+                was = QueueShape(*before[(group.cluster, name), topic])
+                given = said.writable and not stands_in
+                assert told == (was.with_write() if given else was)
+
     @rule(topic=TOPICS, cluster=CLUSTERS | st.none())
     def delete_topic(self, topic: str, cluster: str | None) -> None:
         self.hear(self.table.delete_topic(topic, cluster, peer="p"))

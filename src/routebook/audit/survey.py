@@ -5,14 +5,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from routebook.audit.compare import Difference
+from routebook.audit.health import Report, Reports, take_reports
 from routebook.audit.reach import probe, resolve
 from routebook.audit.settle import SETTLE_S, settled
 from routebook.audit.systemtopics import is_system_topic
 from routebook.audit.view import NodeView, failures_of, take_views
-from routebook.client.client import NameServerClient
+from routebook.client.client import NameServerClient, NodeClient
+from routebook.client.errors import NameServerError
 from routebook.client.routes import TopicRoute
 from routebook.wire.address import Address, split_address
-from routebook.wire.answers import BrokerGroup
+from routebook.wire.answers import BrokerGroup, WriteState
 
 Progress = Callable[[str, int, int], None]
 
@@ -43,7 +45,9 @@ class Survey:
     """``failures`` are the nodes that could not be asked, and why.
 
     ``probes`` says of registered addresses why they cannot be reached, None when they can; it is
-    empty when nothing was probed. ``hosts`` has the IP addresses of nodes and brokers.
+    empty when nothing was probed. ``hosts`` has the IP addresses of nodes and brokers. ``reports``
+    are what nodes say of themselves, ``write_states`` what those that can say of brokers with
+    topics that may not be written.
     """
 
     views: Mapping[Address, NodeView]
@@ -51,6 +55,8 @@ class Survey:
     differences: tuple[Difference, ...] = ()
     probes: Mapping[str, str | None] = field(default_factory=dict)
     hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    reports: Reports = field(default_factory=dict)
+    write_states: Mapping[Address, Mapping[str, WriteState]] = field(default_factory=dict)
 
     @property
     def nodes(self) -> tuple[Address, ...]:
@@ -124,6 +130,8 @@ async def take_survey(
         failures_of(found.views),
         found.comparison.differences,
     )
+    survey = replace(survey, reports=await take_reports(client))
+    survey = replace(survey, write_states=await _take_write_states(client, survey))
     addresses = {member.addr for member in survey.members} if probing else set()
     hosts = {node.host for node in survey.nodes} | {m.host for m in survey.members if m.host}
     return replace(
@@ -131,3 +139,23 @@ async def take_survey(
         probes=await probe(addresses, progress=partial(told, "addresses")),
         hosts=await resolve(hosts),
     )
+
+
+async def _take_write_states(
+    client: NameServerClient, survey: Survey
+) -> dict[Address, dict[str, WriteState]]:
+    """Of brokers with topics that may not be written, where a node knows whether that is meant."""
+    brokers: dict[Address, set[str]] = {}
+    for node, route in survey.routes:
+        if isinstance(survey.reports.get(node), Report):
+            shut = (queues.broker for queues in route.queues if not queues.writable)
+            brokers.setdefault(node, set()).update(shut)
+
+    async def states(node: NodeClient) -> dict[str, WriteState]:
+        return {
+            broker: await node.restore_write_permission(broker, look_only=True)
+            for broker in sorted(brokers.get(node.address, ()))
+        }
+
+    found = await client.on_every_node(states)
+    return {n: told for n, told in found.items() if not isinstance(told, NameServerError)}

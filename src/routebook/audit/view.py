@@ -21,6 +21,7 @@ from routebook.client.errors import (
     TopicNotFound,
 )
 from routebook.client.node import Answer
+from routebook.client.relayed import relayed
 from routebook.client.requests import route_question
 from routebook.client.routes import ClusterView, TopicRoute, route_of
 from routebook.wire.address import Address
@@ -146,7 +147,7 @@ class _Shared:
             raise BadAnswer(answer.node, str(error)) from error
         body.brokers = [self._group(group) for group in body.brokers or ()]
         body.queues = [self._queues.setdefault(queues, queues) for queues in body.queues or ()]
-        return route_of(topic, body, answer.node)
+        return route_of(topic, body, answer.node, relayed(answer.command))
 
     def _group(self, group: BrokerGroup) -> BrokerGroup:
         addrs = tuple(group.addrs.items())

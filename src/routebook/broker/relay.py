@@ -15,12 +15,16 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from routebook.broker.relaycache import Question, RelayCache
-from routebook.broker.relayupstream import AGE_FIELD, STALE_FIELD, Outcome, Overloaded, Upstream
+import msgspec
+
+from routebook import __version__
+from routebook.broker.relaycache import MAX_BYTES, Loss, Question, RelayCache
+from routebook.broker.relayupstream import Outcome, Overloaded, Upstream
 from routebook.broker.rendering import RouteForms
 from routebook.client.client import NameServerClient
 from routebook.client.dialing import Dialing
 from routebook.client.errors import NameServerError
+from routebook.client.relayed import AGE_FIELD, STALE_FIELD
 from routebook.client.sources import AddressSource
 from routebook.handlers.memo import Parts
 from routebook.handlers.routes import not_found, wants_standard, zone_of
@@ -36,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_PORT = 9870
 MAX_WARNED = 1024  # peers remembered as told that this is a relay
+HEALTH_S = 0.5  # how old what is told of its health may be
 
 _CODES = frozenset(RequestCode)
 _CLUSTERS = Question(RequestCode.GET_BROKER_CLUSTER_INFO)
@@ -61,11 +66,12 @@ class RelaySettings:
     poll_s: float = 30.0
     forget_after_s: float = 120.0
     max_topics: int = 100_000
+    max_bytes: int = MAX_BYTES
 
     def __post_init__(self) -> None:
         if self.poll_s <= 0 or self.timeout_s <= 0:
             raise SettingsError("the time between polls and the deadline must be positive")
-        if self.forget_after_s < 0 or self.max_topics < 1:
+        if self.forget_after_s < 0 or self.max_topics < 1 or self.max_bytes < 1:
             raise SettingsError("a relay needs room for a topic, and time to forget one")
 
 
@@ -74,7 +80,8 @@ class RelayStatus:
     """``outage_s`` is how long no NameServer has answered, None while one does.
 
     ``hits`` were answered from the cache, ``misses`` were not in it; ``refused`` are requests a
-    relay does not answer, ``busy`` those it had no room for.
+    relay does not answer, ``busy`` those it had no room for. ``resting`` are answers that nobody
+    asked for lately. Answers were forgotten for want of room, or because NameServers deny them.
     """
 
     nodes: tuple[str, ...]
@@ -90,6 +97,9 @@ class RelayStatus:
     misses: int
     refused: int
     busy: int
+    resting: int
+    forgotten_for_room: int
+    forgotten_denied: int
 
 
 class NoMemo:
@@ -123,6 +133,7 @@ class Relay:
             poll_s=settings.poll_s,
             forget_after_s=settings.forget_after_s,
             max_topics=settings.max_topics,
+            max_bytes=settings.max_bytes,
         )
         self._upstream = Upstream(
             self._client,
@@ -136,6 +147,8 @@ class Relay:
         self._refresher: asyncio.Task[None] | None = None
         self._warned: set[str] = set()
         self._hits = self._misses = self._refused = self._busy = 0
+        self._started_at = clock()
+        self._told, self._told_at = b"", float("-inf")  # of its health
 
     async def __aenter__(self) -> "Relay":
         port = Port(
@@ -190,7 +203,38 @@ class Relay:
             misses=self._misses,
             refused=self._refused,
             busy=self._busy,
+            resting=self._cache.resting,
+            forgotten_for_room=self._cache.lost(Loss.ROOM),
+            forgotten_denied=self._cache.lost(Loss.DENIED),
         )
+
+    def health(self) -> dict[str, object]:
+        """As a node tells of itself, so that whoever asks learns that this is none."""
+        status = self.status()
+        return {
+            "relay": True,
+            "version": __version__,
+            "address": self.address,
+            "uptime_ms": _ms(self._clock() - self._started_at),
+            "nameservers": status.nodes,
+            "chosen": status.chosen,
+            "outage_ms": _ms(status.outage_s),
+            "last_error": status.last_error,
+            "oldest_ms": _ms(status.oldest_age_s),
+            "topics": status.topics,
+            "answers": status.entries,
+            "resting": status.resting,
+            "bytes": status.held_bytes,
+            "max_bytes": self._settings.max_bytes,
+            "max_topics": self._settings.max_topics,
+            "forgotten_for_room": status.forgotten_for_room,
+            "forgotten_denied": status.forgotten_denied,
+            "hits": status.hits,
+            "misses": status.misses,
+            "refused": status.refused,
+            "busy": status.busy,
+            "ok": status.outage_s is None,
+        }
 
     # -- requests
 
@@ -230,6 +274,12 @@ class Relay:
         question = Question(RequestCode.GET_BROKER_MEMBER_GROUP, cluster=cluster, broker=broker)
         return self._answer(question)
 
+    def _health(self, request: Command) -> RelayAnswer:
+        now_s = self._clock()
+        if now_s - self._told_at > HEALTH_S:  # it looks at every answer that is held
+            self._told, self._told_at = msgspec.json.encode(self.health()), now_s
+        return Reply(body=self._told)
+
     def _refusal(self, request: Command, caller: Caller) -> Reply:
         self._refused += 1
         name = RequestCode(request.code).name if request.code in _CODES else str(request.code)
@@ -251,7 +301,10 @@ class Relay:
     def _answer(self, question: Question, shape: Shape = bytes) -> RelayAnswer:
         now_s, outage = self._clock(), self._upstream.outage
         entry = self._cache.find(question, now_s)
-        if entry is not None:
+        rested = entry is not None and entry.resting
+        if rested:
+            self._cache.wake(question, now_s)
+        if entry is not None and (not rested or outage is not None):
             self._hits += 1
             doubt = entry.doubt if outage is None else outage.reason
             return _good(shape(entry.body), now_s - entry.confirmed_at, doubt)
@@ -261,23 +314,49 @@ class Relay:
             return _passed_on(denial.reply, now_s - denial.at)
         self._misses += 1
         if outage is not None:
-            return _unknown(question, outage.reason)
-        if self._upstream.full:
+            return self._unknown(question, outage.reason)
+        if self._upstream.full and not rested:
             return self._too_busy(self._upstream.overloaded())
         return self._asked(question, shape)
 
     async def _asked(self, question: Question, shape: Shape) -> Reply:
-        outcome: Outcome = await self._upstream.ask(question)
+        """What NameServers say now; where they say nothing of use, what they said before."""
+        outcome: Outcome = (
+            self._upstream.overloaded()
+            if self._upstream.full
+            else await self._upstream.ask(question)
+        )
+        entry = self._cache.find(question, self._clock())
+        if entry is not None:
+            doubt = str(outcome) if isinstance(outcome, Overloaded) else entry.doubt
+            return _good(shape(entry.body), self._clock() - entry.confirmed_at, doubt)
         if isinstance(outcome, bytes):
-            entry = self._cache.find(question, self._clock())
-            if entry is None:
-                return _good(shape(outcome), 0.0, None)
-            return _good(shape(entry.body), self._clock() - entry.confirmed_at, entry.doubt)
+            return _good(shape(outcome), 0.0, None)
         if isinstance(outcome, Reply):
             return _passed_on(outcome, 0.0)
         if isinstance(outcome, Overloaded):
             return self._too_busy(outcome)
-        return _unknown(question, str(outcome))
+        return self._unknown(question, str(outcome))
+
+    def _unknown(self, question: Question, reason: str) -> Reply:
+        """Nobody can be asked; whether that was so from the beginning."""
+        forgotten, unlisted = self._cache.find_forgotten(question), self._cache.unlisted
+        if forgotten is not None:
+            ago_s = self._clock() - forgotten.at
+            why = (
+                "to make room for others"
+                if forgotten.why is Loss.ROOM
+                else "since NameServers no longer knew it"
+            )
+            known = f"this relay forgot {question} {ago_s:.1f} s ago, {why},"
+        elif unlisted:
+            known = (
+                f"this relay does not know {question}, which may be one of {unlisted} answers that"
+                " it forgot to make room for others,"
+            )
+        else:
+            known = f"this relay has never seen {question}"
+        return Reply(ResponseCode.SYSTEM_ERROR, f"{known} and cannot ask for it: {reason}")
 
     def _too_busy(self, error: NameServerError) -> Reply:
         self._busy += 1
@@ -289,6 +368,7 @@ _HANDLERS: dict[int, Callable[[Relay, Command], RelayAnswer]] = {
     RequestCode.GET_BROKER_CLUSTER_INFO: Relay._clusters,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Relay._topics,
     RequestCode.GET_BROKER_MEMBER_GROUP: Relay._group,
+    RequestCode.ROUTEBOOK_HEALTH: Relay._health,
 }
 
 
@@ -318,14 +398,5 @@ def _passed_on(reply: Reply, age_s: float) -> Reply:
     return _good(reply.body, age_s, None)
 
 
-def _unknown(question: Question, reason: str) -> Reply:
-    subject = {
-        RequestCode.GET_ROUTEINFO_BY_TOPIC: f"the topic {question.topic}",
-        RequestCode.GET_BROKER_MEMBER_GROUP: f"the broker {question.broker}",
-        RequestCode.GET_BROKER_CLUSTER_INFO: "the clusters",
-        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: "the topic list",
-    }[question.code]
-    return Reply(
-        ResponseCode.SYSTEM_ERROR,
-        f"this relay has never seen {subject} and cannot ask for it: {reason}",
-    )
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * 1000)

@@ -1,28 +1,39 @@
 """RelayCache: what NameServers answered, kept until they have denied it for long enough.
 
-It asks nobody and is told the time, in seconds. Each kind of question has its own bounded shelf, in
-the order in which the answers were last asked for. A denial is never an answer worth keeping for
-long: it is remembered apart, so that a flood of questions about nothing costs no good answer.
+It asks nobody and is told the time, in seconds. Each kind of question has its own shelf, in the
+order in which the answers were last asked for. An answer goes for one of two reasons: NameServers
+deny it, or others need its room, the one asked for longest ago first; which it was is remembered.
+What nobody asked for lately rests: it is kept, and no longer asked again in advance.
+
+A denial is never an answer worth keeping for long: it is remembered apart, so that a flood of
+questions about nothing costs no good answer.
 Equal bodies are held once, because topics on the same brokers have equal routes.
 """
 
 import heapq
 import itertools
 import random
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from routebook.client.requests import command
 from routebook.wire.codes import RequestCode
 from routebook.wire.command import Command, Reply
 
-DROP_AFTER_S = 600.0
+REST_AFTER_S = 600.0
 DENIAL_S = 2.0  # a topic may be made the next moment
 MAX_DENIALS = 4096
 MAX_GROUPS = 10_000
-MAX_BYTES = 512 * 1024 * 1024
+MAX_BYTES = 512 * 1024 * 1024  # of bodies, and of what is held for each question
+ENTRY_BYTES = 600  # for one question without its names, about
+MAX_FORGOTTEN = 10_000
 EARLIEST = 0.7  # of the period: polls spread out instead of meeting
+
+
+_TOPIC_LISTS = (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,13 @@ class Question:
     cluster: str | None = None
     broker: str | None = None
 
+    def __str__(self) -> str:
+        if self.topic is not None:
+            return f"the topic {self.topic}"
+        if self.broker is not None:
+            return f"the broker {self.broker}"
+        return "the topic list" if self.code in _TOPIC_LISTS else "the clusters"
+
     def command(self) -> Command:
         return command(
             self.code,
@@ -43,14 +61,34 @@ class Question:
 
 @dataclass(slots=True)
 class Entry:
-    """A good answer. ``doubt`` is why the last try did not confirm it, None when it did."""
+    """A good answer. ``doubt`` is why the last try did not confirm it, None when it did.
+
+    ``due_at`` is when it is to be asked again, None while it rests.
+    """
 
     body: bytes
     confirmed_at: float
     asked_at: float
-    due_at: float = 0.0
+    due_at: float | None = None
     denied_since: float | None = None
     doubt: str | None = None
+
+    @property
+    def resting(self) -> bool:
+        return self.due_at is None
+
+
+class Loss(StrEnum):
+    """Why an answer is no longer held."""
+
+    ROOM = "room"  # others needed it
+    DENIED = "denied"  # NameServers no longer know it
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    why: Loss
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +127,10 @@ class RelayCache:
         self._bytes = 0
         self._agenda: list[tuple[float, int, Question]] = []  # void where an entry says otherwise
         self._numbers = itertools.count()
+        self._forgotten: OrderedDict[Question, Forgotten] = OrderedDict()
+        self._losses = dict.fromkeys(Loss, 0)
+        self._last_lost: dict[Loss, Question] = {}
+        self._unlisted = 0  # forgotten for room so long ago that nobody knows which
 
     def __len__(self) -> int:
         return sum(map(len, self._shelves.values()))
@@ -99,6 +141,31 @@ class RelayCache:
     @property
     def held_bytes(self) -> int:
         return self._bytes
+
+    @property
+    def max_bytes(self) -> int:
+        return self._max_bytes
+
+    @property
+    def resting(self) -> int:
+        """Answers that nobody asked for lately."""
+        return sum(entry.resting for entry in self._entries())
+
+    def lost(self, why: Loss) -> int:
+        """How many answers are gone for this reason, those that came back among them."""
+        return self._losses[why]
+
+    def last_lost(self, why: Loss) -> Question | None:
+        return self._last_lost.get(why)
+
+    def find_forgotten(self, question: Question) -> Forgotten | None:
+        """Why and when the answer went; None when there was none, or too many went since."""
+        return self._forgotten.get(question)
+
+    @property
+    def unlisted(self) -> int:
+        """How many were forgotten for room that ``find_forgotten`` no longer knows of."""
+        return self._unlisted
 
     def oldest_age_s(self, now_s: float) -> float | None:
         """None when there is nothing."""
@@ -122,16 +189,22 @@ class RelayCache:
 
     # -- for the one who asks NameServers
 
-    def take_due(self, now_s: float, limit: int, *, drop_unused: bool = True) -> list[Question]:
-        """Questions to be asked again, planned anew; what nobody asked for lately is dropped."""
+    def wake(self, question: Question, now_s: float) -> None:
+        """Somebody asked for what rested: have it asked again from now on."""
+        entry = self._shelves[question.code].get(question)
+        if entry is not None and entry.resting:
+            self._plan(question, entry, now_s + self._wait_s())
+
+    def take_due(self, now_s: float, limit: int, *, rest_unused: bool = True) -> list[Question]:
+        """Questions to be asked again, planned anew; what nobody asked for lately is to rest."""
         due: list[Question] = []
         while self._agenda and self._agenda[0][0] <= now_s and len(due) < limit:
             at, _, question = heapq.heappop(self._agenda)
             entry = self._shelves[question.code].get(question)
             if entry is None or entry.due_at != at:
                 continue
-            if drop_unused and now_s - entry.asked_at > DROP_AFTER_S:
-                self._drop(question)
+            if rest_unused and now_s - entry.asked_at > REST_AFTER_S:
+                entry.due_at = None
             else:
                 self._plan(question, entry, now_s + self._wait_s())
                 due.append(question)
@@ -156,17 +229,18 @@ class RelayCache:
         self._denials.pop(question, None)
         if entry is None:
             entry = shelf[question] = Entry(self._hold(body), now_s, now_s)
+            self._bytes += _cost(question)
+            self._forgotten.pop(question, None)
             self._plan(question, entry, now_s + self._wait_s())
         elif entry.body != body:
             self._release(entry.body)
             entry.body = self._hold(body)
         entry.confirmed_at = now_s - age_s
         entry.denied_since, entry.doubt = None, doubt
-        while len(shelf) > self._room[question.code] or self._bytes > self._max_bytes:
-            oldest = next(iter(shelf))
-            if oldest == question:
-                break
-            self._drop(oldest)
+        while len(shelf) > self._room[question.code]:
+            self._forget(next(iter(shelf)), Loss.ROOM, now_s)
+        while self._bytes > self._max_bytes and (oldest := self._oldest(but=question)) is not None:
+            self._forget(oldest, Loss.ROOM, now_s)
 
     def deny(self, question: Question, reply: Reply, *, now_s: float, doubt: str) -> None:
         """NameServers gave no answer of use; a good one stays until they have kept to that."""
@@ -177,7 +251,7 @@ class RelayCache:
             entry.doubt = doubt
             if now_s - entry.denied_since < self._forget_after_s:
                 return
-            self._drop(question)
+            self._forget(question, Loss.DENIED, now_s)
         self._denials[question] = Denial(reply, now_s)
         self._denials.move_to_end(question)
         if len(self._denials) > MAX_DENIALS:
@@ -219,8 +293,26 @@ class RelayCache:
         entry = self._shelves[item[2].code].get(item[2])
         return entry is not None and entry.due_at == item[0]
 
-    def _drop(self, question: Question) -> None:
+    def _oldest(self, *, but: Question) -> Question | None:
+        """What was asked for longest ago, of all shelves."""
+        firsts = [
+            (entry.asked_at, question)
+            for shelf in self._shelves.values()
+            for question, entry in itertools.islice(shelf.items(), 2)
+            if question != but
+        ]
+        return min(firsts, key=lambda first: first[0], default=(0.0, None))[1]
+
+    def _forget(self, question: Question, why: Loss, now_s: float) -> None:
         self._release(self._shelves[question.code].pop(question).body)
+        self._bytes -= _cost(question)
+        self._losses[why] += 1
+        self._last_lost[why] = question
+        self._forgotten[question] = Forgotten(why, now_s)
+        self._forgotten.move_to_end(question)
+        if len(self._forgotten) > MAX_FORGOTTEN:
+            _, first = self._forgotten.popitem(last=False)
+            self._unlisted += first.why is Loss.ROOM
 
     def _hold(self, body: bytes) -> bytes:
         copy, holders = self._bodies.get(body, (body, 0))
@@ -235,3 +327,9 @@ class RelayCache:
             self._bodies[copy] = (copy, holders - 1)
         else:
             self._bytes -= len(copy)
+
+
+def _cost(question: Question) -> int:
+    """Bytes held for a question besides its body."""
+    names = (question.topic, question.cluster, question.broker)
+    return ENTRY_BYTES + sum(sys.getsizeof(name) for name in names if name is not None)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from routebook.broker.relaycache import Question, RelayCache
+from routebook.broker.relaycache import Loss, Question, RelayCache
 from routebook.broker.rendering import standard_form
 from routebook.client.errors import BadAnswer, NameServerError, NoNameServers, Refused
 from routebook.client.node import Answer
+from routebook.client.relayed import relayed
 from routebook.wire import answers
 from routebook.wire.address import Address
 from routebook.wire.codes import RequestCode
@@ -23,9 +24,6 @@ from routebook.wire.errors import BadBody
 
 logger = logging.getLogger(__name__)
 
-AGE_FIELD = "routebookAgeMillis"
-STALE_FIELD = "routebookStale"
-
 QUESTIONS_A_BATCH = 100
 NOTES_A_TURN = 10  # answers looked at before others have their turn
 MAX_ASKING = 64  # first questions that NameServers are asked at the same time
@@ -33,8 +31,16 @@ MAX_FLIGHTS = 1000  # first questions that are asked or wait to be
 MAX_WAITING = 10_000  # requests that wait for their outcome
 QUEUE_S = 0.5  # how long a first question may wait to be asked
 PROBE_S = 1.0
+LOSSES_S = 60.0  # between lines about answers that are gone
 PROBE = Question(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="routebook-relay-probe")
 MAX_TEXT = 1000  # of what a NameServer says to explain itself
+
+
+_LOSSES = {
+    Loss.ROOM: "forgot %d answers for want of room, those asked for longest ago; the last was %s;"
+    " %d are held",
+    Loss.DENIED: "forgot %d answers that NameServers deny; the last was %s; %d are held",
+}
 
 
 class Asker(Protocol):
@@ -87,6 +93,8 @@ class Upstream:
         self._asking = asyncio.Semaphore(MAX_ASKING)
         self._flights: dict[Question, asyncio.Task[Outcome]] = {}
         self._waiting = 0
+        self._told_losses = dict.fromkeys(Loss, 0)
+        self._told_losses_at = float("-inf")
         self.nodes: tuple[Address, ...] = ()
         self.outage: Outage | None = None
         self.last_error: str | None = None
@@ -114,12 +122,12 @@ class Upstream:
             return True
         if self.outage is not None:
             # A node may be slow to say what it does not know, so it is asked something known, too.
-            # Nothing is dropped now: it could not be had again.
-            due = [PROBE, *self._cache.take_due(self._clock(), 1, drop_unused=False)]
+            due = [PROBE, *self._cache.take_due(self._clock(), 1, rest_unused=False)]
         else:
             due = self._cache.take_due(self._clock(), QUESTIONS_A_BATCH)
         if due:
             await self._ask(due)
+        self._tell_losses()
         return len(due) < QUESTIONS_A_BATCH
 
     async def close(self) -> None:
@@ -237,6 +245,19 @@ class Upstream:
         since_s = now_s if self.outage is None else self.outage.since_s
         self.outage = Outage(since_s, self.last_error)
 
+    def _tell_losses(self) -> None:
+        """A line at most every minute for all answers that are gone."""
+        now_s = self._clock()
+        if now_s - self._told_losses_at < LOSSES_S:
+            return
+        for why, sentence in _LOSSES.items():
+            lost = self._cache.lost(why)
+            if lost > self._told_losses[why]:
+                count = lost - self._told_losses[why]
+                logger.warning(sentence, count, self._cache.last_lost(why), len(self._cache))
+                self._told_losses[why] = lost
+                self._told_losses_at = now_s
+
     def _memory(self, now_s: float) -> str:
         age_s = self._cache.oldest_age_s(now_s)
         if age_s is None:
@@ -259,12 +280,11 @@ def _read(question: Question, given: bytes) -> tuple[bytes, bool]:
 
 def _relayed(said: Answer) -> tuple[float, str | None]:
     """Age and doubt of an answer that came from another relay; none if from a NameServer."""
-    fields = said.command.ext_fields
-    age_ms = fields.get(AGE_FIELD) or ""
-    age_s = int(age_ms) / 1000 if age_ms.isascii() and age_ms.isdigit() else 0.0
-    if fields.get(STALE_FIELD) != "true":
-        return age_s, None
-    return age_s, f"{said.node}: {said.command.remark}"[:MAX_TEXT]
+    told = relayed(said.command)
+    if told is None:
+        return 0.0, None
+    doubt = None if told.doubt is None else f"{said.node}: {told.doubt}"[:MAX_TEXT]
+    return told.age_ms / 1000, doubt
 
 
 def _text(error: NameServerError) -> str:

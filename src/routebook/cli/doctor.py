@@ -1,7 +1,7 @@
 """``routebook doctor``: what is wrong with a cluster."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from routebook.audit.doctor import diagnose
+from routebook.audit.doctor import NAMES, diagnose
 from routebook.audit.findings import Finding, Severity, counted
 from routebook.audit.settle import SETTLE_S
 from routebook.audit.survey import Survey, take_survey
@@ -26,11 +26,14 @@ STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
+    """``ignored``: how many findings of which names were left out."""
+
     survey: Survey
     findings: tuple[Finding, ...]
+    ignored: Mapping[str, int]
 
 
-@click.command()
+@click.command(epilog="Names of findings:\n\n\b\n" + "\n".join(NAMES))  # \b: a line for each
 @click.option("--no-probe", is_flag=True, help="Do not try to connect to brokers.")
 @click.option(
     "--settle",
@@ -48,13 +51,28 @@ class Diagnosis:
     show_default=True,
     help="Exit code 1 for a finding this bad or worse.",
 )
+@click.option(
+    "--ignore",
+    "ignored",
+    type=click.Choice(NAMES),
+    multiple=True,
+    metavar="NAME",
+    help="Leave out findings of this name, one of those below; may be given again.",
+)
 @output_options
 @asking_options
-def doctor(asking: Asking, output: Output, no_probe: bool, settle_s: float, fail_on: str) -> None:
+def doctor(
+    asking: Asking,
+    output: Output,
+    no_probe: bool,
+    settle_s: float,
+    fail_on: str,
+    ignored: tuple[str, ...],
+) -> None:
     """Look for what is wrong with a cluster: ghosts, clashing names, topics nobody can write, ...
 
-    Every node is asked for all it knows, and every address it knows is tried.
-    Exit code 1 for findings at or above --fail-on, 3 when no node could be asked.
+    Every node is asked for all it knows and, if it can tell, for its health; every address it knows
+    is tried. Exit code 1 for findings at or above --fail-on, 3 when no node could be asked.
     """
 
     def looked() -> Diagnosis:
@@ -64,7 +82,12 @@ def doctor(asking: Asking, output: Output, no_probe: bool, settle_s: float, fail
                     client, probing=not no_probe, settle_s=settle_s, progress=told
                 )
             )
-        return Diagnosis(survey, diagnose(survey))
+        findings = diagnose(survey)
+        return Diagnosis(
+            survey,
+            tuple(finding for finding in findings if finding.check not in ignored),
+            Counter(finding.check for finding in findings if finding.check in ignored),
+        )
 
     diagnosis = output.show(
         looked, table=lambda diagnosis: Group(*_parts(diagnosis)), data=_document
@@ -98,7 +121,8 @@ def _parts(diagnosis: Diagnosis) -> Iterator[RenderableType]:
         )
     )
     found = _tally(Counter(f.severity for f in diagnosis.findings)) or "nothing wrong"
-    yield Text(f"{seen}: {found}")
+    left_out = ", ".join(f"{count} {name}" for name, count in sorted(diagnosis.ignored.items()))
+    yield Text(f"{seen}: {found}" + (f"; ignored: {left_out}" if left_out else ""))
 
 
 def _indented(text: Text) -> Padding:
@@ -116,6 +140,7 @@ def _document(diagnosis: Diagnosis) -> dict[str, Any]:
     counts = Counter(finding.severity for finding in diagnosis.findings)
     return {
         "nodes": [str(node) for node in diagnosis.survey.views],
+        "ignored": dict(sorted(diagnosis.ignored.items())),
         "counts": {severity.value: counts[severity] for severity in Severity},
         "findings": [
             {

@@ -10,6 +10,7 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
+from routebook.audit.systemtopics import is_system_topic
 from routebook.cli.completion import complete_brokers
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
@@ -33,7 +34,7 @@ class Words:
 
 
 DRAIN = Words(False, "taken from", "writable", "drained")
-UNDRAIN = Words(True, "given to", "not writable", "writable again")
+UNDRAIN = Words(True, "given back to", "not writable", "writable again")
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,7 +67,8 @@ def drain(asking: Asking, broker: str, wait: bool, within_s: float, as_json: boo
     """Take write permission from all topics of BROKER on every node, and wait until none is left.
 
     Producers learn it with their next look at the route, within 30 seconds by default. Exit code 1
-    when a topic is still writable at the end, or a node could not be asked.
+    when a topic is still writable at the end, a node could not be asked, or one refused: a refusal
+    ends it at once.
     """
     _change(asking, broker, DRAIN, wait=wait, within_s=within_s, as_json=as_json)
 
@@ -74,9 +76,12 @@ def drain(asking: Asking, broker: str, wait: bool, within_s: float, as_json: boo
 @click.command()
 @_options
 def undrain(asking: Asking, broker: str, wait: bool, within_s: float, as_json: bool) -> None:
-    """Give write permission back to all topics of BROKER on every node, and wait until it is there.
+    """Give write permission back to the topics of BROKER it was taken from, on every node.
 
-    Exit code 1 when a topic is still not writable at the end, or a node could not be asked.
+    Topics that the broker registered without write permission stay without it. NameServers that
+    are not Routebook's cannot tell them apart and give it to all topics, which is warned of.
+    Exit code 1 when a topic is still not writable at the end, a node could not be asked, or one
+    refused: a refusal ends it at once.
     """
     _change(asking, broker, UNDRAIN, wait=wait, within_s=within_s, as_json=as_json)
 
@@ -101,6 +106,7 @@ def _change(
         table=lambda last: _table(last, words, waited=wait),
         data=lambda last: _document(broker, last, words, waited=wait),
     )
+    _warn_of_given(broker, last)
     if last.ordered and not words.wanted:
         say(
             f"Warning: the order configuration of {_some(sorted(last.ordered))} names {broker}, and"
@@ -114,7 +120,26 @@ def _change(
             " its topics are writable, so drain it again"
         )
     if not last.done:
-        raise Negative(_not_done(broker, last, words, f"within {within_s:g} s" if wait else ""))
+        waited = wait and not last.refused
+        raise Negative(_not_done(broker, last, words, f"within {within_s:g} s" if waited else ""))
+
+
+def _warn_of_given(broker: str, last: Round) -> None:
+    """What write permission was given to although nobody had taken it, or could not be given to."""
+    if last.blunt:
+        kept = sorted({t for s in last.nodes.values() if s.told is not None for t in s.told.kept})
+        known = f", {_some(kept)} among them" if kept else ""
+        say(
+            f"Warning: {', '.join(map(str, last.blunt))} cannot tell what was taken and gave write"
+            f" permission to all topics of {broker}, also to those it registered without{known};"
+            " a changed registration of the broker corrects that"
+        )
+    waiting = sorted({t for s in last.nodes.values() if s.told is not None for t in s.told.waiting})
+    if waiting:
+        say(
+            f"Warning: the master of {broker} is away; {_some(waiting)} will be writable when it"
+            " registers again"
+        )
 
 
 @contextmanager
@@ -154,6 +179,8 @@ def _progress(broker: str, words: Words) -> Iterator[Callable[[Round], None]]:
 
 def _lines(now: Round, words: Words) -> Iterator[str]:
     for node, state in now.nodes.items():
+        if state.refused:
+            continue  # which ends it, and is said at the end
         if state.error is not None:
             yield f"{node}: {state.error}; trying again"
         elif state.left:
@@ -187,11 +214,16 @@ def _table(last: Round, words: Words, *, waited: bool) -> RenderableType:
 def _outcome(state: NodeState, words: Words, *, waited: bool) -> str:
     if state.error is not None:
         return state.error
-    if not waited:
-        return f"write permission {words.told} {state.topics} topics"
+    told = state.told
+    if not waited and told is not None:
+        of = "" if told.changed == told.topics else f"{told.changed} of "
+        return f"write permission {words.told} {of}{told.topics} topics"
     if not state.topics:
         return "does not know the broker"
-    return _some(state.left) if state.left else words.done
+    if state.left:
+        return _some(state.left)
+    kept = [] if told is None else [t for t in told.kept if not is_system_topic(t, frozenset())]
+    return f"{words.done}, but for what was registered so: {_some(kept)}" if kept else words.done
 
 
 def _document(broker: str, last: Round, words: Words, *, waited: bool) -> dict[str, Any]:
@@ -207,9 +239,13 @@ def _document(broker: str, last: Round, words: Words, *, waited: bool) -> dict[s
                 "topics": state.topics,
                 "left": None if state.left is None else list(state.left),
                 "error": state.error,
+                "refused": state.refused,
+                "kept": [] if state.told is None else list(state.told.kept),
+                "all_topics": state.told is not None and state.told.blunt,
             }
             for node, state in last.nodes.items()
         ],
+        "differing": list(last.differing),
         "ordered_topics": sorted(last.ordered),
     }
 
@@ -222,6 +258,8 @@ def _not_done(broker: str, last: Round, words: Words, when: str) -> str:
         for node, state in last.nodes.items()
         if not state.done
     ]
+    if not reasons:
+        reasons = [f"nodes differ in {_some(last.differing)}; `routebook compare` shows it"]
     return f"{broker} is not {words.done} everywhere {when}".rstrip() + ": " + "; ".join(reasons)
 
 

@@ -25,11 +25,13 @@ from routebook.cli.reports import (
     Reports,
     excuse,
     is_foreign,
+    is_ours,
     reports_of_ours,
     take_reports,
+    why_held,
 )
 from routebook.cli.subcommands import refuse_options
-from routebook.client import Address, NameServerError
+from routebook.client import Address
 from routebook.history.times import span, to_second
 from routebook.history.words import counted, listed
 
@@ -52,7 +54,7 @@ def guard(ctx: click.Context, /, asking: Asking, output: Output) -> None:
         data=lambda reports: {
             "nodes": [
                 {"node": str(node), "guard": None, "error": excuse(found)}
-                if isinstance(found, NameServerError)
+                if not isinstance(found, Report)
                 else {"node": str(node), "guard": found.document.get("guard"), "error": None}
                 for node, found in reports.items()
             ]
@@ -90,7 +92,7 @@ def _released(dropped: int | None) -> str:
     return f"let go {counted(dropped, 'broker')}" if dropped else "held nobody"
 
 
-def _holding(reports: Reports) -> dict[Address, Guard]:
+def _holding(reports: Mapping[Address, object]) -> dict[Address, Guard]:
     """The nodes that hold somebody."""
     return {
         node: found.health.guard
@@ -104,7 +106,7 @@ def _tables(reports: Reports) -> Iterator[RenderableType]:
         ["node", "holds", "since", "until", "why"],
         (
             (node, None, None, None, Text(plain(excuse(found)), style=_style(found)))
-            if isinstance(found, NameServerError)
+            if not isinstance(found, Report)
             else (node, *_summary(found.health.guard))
             for node, found in reports.items()
         ),
@@ -114,8 +116,8 @@ def _tables(reports: Reports) -> Iterator[RenderableType]:
         yield _held_table(holding)
 
 
-def _style(error: NameServerError) -> str:
-    return "dim" if is_foreign(error) else "bold red"
+def _style(found: object) -> str:
+    return "bold red" if is_ours(found) else "dim"
 
 
 def _summary(guard: Guard) -> tuple[object, ...]:
@@ -125,7 +127,7 @@ def _summary(guard: Guard) -> tuple[object, ...]:
         Text(counted(len(guard.held), "broker"), style="bold yellow"),
         to_second(guard.since_ms),
         to_second(guard.until_ms),
-        guard.why,
+        why_held(guard),
     )
 
 

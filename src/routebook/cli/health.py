@@ -6,14 +6,15 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from routebook.audit.health import RelayHealth, Stalls
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, output_options, table_of
 from routebook.cli.plain import one_line, plain
 from routebook.cli.reports import (
+    RelayReport,
     Report,
     Reports,
-    Stalls,
     excuse,
     is_foreign,
     reports_of_ours,
@@ -31,6 +32,8 @@ COUNTS = ("brokers", "unconfirmed", "topics", "journal", "synced", "lost")
 def health(asking: Asking, output: Output) -> None:
     """Show how every node is: what it knows, its journal, its stalls, brokers its guard holds.
 
+    Relays say that they are none, and how old their oldest answer is.
+
     Exit code 1 when a node is not ok or cannot be asked, 3 when none can be asked. NameServers
     that are not Routebook's cannot tell, and do not count unless there are no others.
     """
@@ -46,10 +49,12 @@ def health(asking: Asking, output: Output) -> None:
             ]
         },
     )
+    if not any(isinstance(found, RelayReport) for found in reports.values()):
+        reports_of_ours(reports)
     trouble = {
         node: excuse(found) if isinstance(found, NameServerError) else _state(found)
-        for node, found in reports_of_ours(reports).items()
-        if isinstance(found, NameServerError) or not found.health.ok
+        for node, found in reports.items()
+        if not is_foreign(found) and (isinstance(found, NameServerError) or not found.health.ok)
     }
     if trouble:
         raise Negative("; ".join(f"{node}: {text}" for node, text in trouble.items()))
@@ -83,8 +88,15 @@ def _no_report(error: NameServerError) -> Text:
     return Text(plain(excuse(error)), style="dim" if is_foreign(error) else "bold red")
 
 
-def _cells(report: Report) -> Sequence[object]:
+def _cells(report: Report | RelayReport) -> Sequence[object]:
     health = report.health
+    if isinstance(health, RelayHealth):
+        style = "green" if health.ok else "bold red"
+        last_error = None if health.ok or not health.last_error else one_line(health.last_error)
+        counts = (None, None, health.topics, None, None, None)
+        uptime = span(health.uptime_ms)
+        state = Text(_state(report), style=style)
+        return ("a relay", health.version, uptime, *counts, None, last_error, None, state)
     journal, guard = health.journal, health.guard
     return (
         health.node,
@@ -114,9 +126,18 @@ def _stalls(stalls: Stalls) -> str | None:
     return f"{stalls.count}, last at {to_second(last.from_ms)} {what}"
 
 
-def _state(report: Report) -> str:
+def _relay_state(health: RelayHealth) -> str:
+    oldest = "" if health.oldest_ms is None else f", answers up to {span(health.oldest_ms)} old"
+    if health.outage_ms is None:
+        return f"ok{oldest}"
+    return f"no NameServer has answered it for {span(health.outage_ms)}{oldest}"
+
+
+def _state(report: Report | RelayReport) -> str:
     """In a few words, all that is wrong."""
     health = report.health
+    if isinstance(health, RelayHealth):
+        return _relay_state(health)
     if health.ok:
         return "ok"
     wrong = []

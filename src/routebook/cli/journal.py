@@ -18,6 +18,7 @@ from routebook.cli.output import Output, json_option, say
 from routebook.cli.progress import progress_shown
 from routebook.history.times import AtSeq, AtTime, BadTime, Moment, parse
 from routebook.journal.errors import JournalError
+from routebook.journal.locate import locate
 from routebook.journal.reader import Line, Progress, Range, follow, last_lines, read_lines
 from routebook.journal.record import Record, decode, event_types, place_of
 from routebook.journal.selection import Selection
@@ -54,8 +55,12 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def wrapped(folder: Path | None, as_json: bool, **others: Any) -> Any:
+        given = folder or default_folder()
         try:
-            return command(folder=folder or default_folder(), output=Output(as_json), **others)
+            found = locate(given)
+            if found != given:
+                say(f"Note: {given} is no journal; this is {found}")
+            return command(folder=found, output=Output(as_json), **others)
         except JournalError as error:
             raise Negative(str(error)) from error
 
@@ -65,7 +70,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         "folder",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="The folder of the journal. Default: that of a node of yours.",
+        help="The folder of the journal, or the one it is in. Default: that of a node of yours.",
     )(wrapped)
 
 
@@ -139,7 +144,7 @@ def journal() -> None:
     Moments are ISO times (2026-11-15T03:12:04Z; UTC without a zone), times before now (-15m,
     -2h30m, -1d), sequence numbers of records (seq:1234) or "now".
 
-    Exit code 1 when a journal is damaged or cannot be read.
+    Exit code 1 when a journal is damaged or cannot be read, or there is none.
     """
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from routebook.cli.errors import CannotAsk, Negative
+from routebook.cli.output import say
 from routebook.cli.plain import one_line
 from routebook.client import (
     AllNodesFailed,
@@ -28,6 +29,7 @@ from routebook.client import (
     NodeError,
     NotReady,
     Refused,
+    Relayed,
     Tls,
 )
 from routebook.client.sources import AddressSource, find_source
@@ -42,6 +44,7 @@ class Asking:
         self.source = source
         self.dialing = dialing
         self.timeout_s = timeout_s
+        self.tells_age = False  # whether the command itself says how old a relay's answers are
         self._running: tuple[asyncio.Runner, NameServerClient] | None = None
 
     def client(self) -> NameServerClient:
@@ -71,6 +74,8 @@ class Asking:
         if self._running is not None:
             runner, client = self._running
             self._running = None
+            for node, told in client.relays.items() if not self.tells_age else ():
+                say(f"Note: {node} is a relay; {age_of(told)}")
             with runner:
                 runner.run(client.close())
 
@@ -109,6 +114,12 @@ def answered(error: NameServerError) -> bool:
 def what(error: NameServerError) -> str:
     """The error without the node, for where the node stands beside it."""
     return one_line(error.what if isinstance(error, NodeError) else error)
+
+
+def age_of(told: Relayed) -> str:
+    """How old what a relay says is, and why it is not newer."""
+    age = f"what it says is up to {told.age_ms / 1000:.1f} s old"
+    return age if told.doubt is None else f"{age} and stale: {one_line(told.doubt)}"
 
 
 def asking_options(command: Callable[..., Any]) -> Callable[..., Any]:

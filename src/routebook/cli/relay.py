@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from routebook import __version__
 from routebook.broker.relay import DEFAULT_PORT, Relay, RelaySettings
+from routebook.broker.relaycache import MAX_BYTES
 from routebook.cli.logs import logging_to_stderr
 from routebook.cli.loops import CannotStart, run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options
@@ -47,7 +48,20 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="SECONDS",
     help="Forget what NameServers have denied for this long.",
 )
-@click.option("--max-topics", type=click.IntRange(min=1), default=100_000, show_default=True)
+@click.option(
+    "--max-topics",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="Routes held; the one asked for longest ago makes room.",
+)
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(min=1),
+    default=MAX_BYTES,
+    show_default=True,
+    help="Bytes held for all answers; the one asked for longest ago makes room.",
+)
 @asking_options
 @click.pass_context
 def relay(
@@ -60,6 +74,7 @@ def relay(
     poll_s: float,
     forget_after_s: float,
     max_topics: int,
+    max_bytes: int,
 ) -> None:
     """Answer routes, clusters, topics and broker groups from a cache until told to stop.
 
@@ -79,6 +94,7 @@ def relay(
             poll_s=poll_s,
             forget_after_s=forget_after_s,
             max_topics=max_topics,
+            max_bytes=max_bytes,
         )
         with logging_to_stderr():
             run_loop(_run(settings, asking.source.description))
@@ -102,10 +118,12 @@ async def _run(settings: RelaySettings, nameservers: str) -> None:
 def _log_status(relay: Relay) -> None:
     status = relay.status()
     logger.info(
-        "status: %d topics, %d bytes, %d hits, %d misses, %d refused; oldest answer %s s,"
-        " outage %s s",
+        "status: %d topics, %d bytes, %d forgotten for room, %d denied; %d hits, %d misses,"
+        " %d refused; oldest answer %s s, outage %s s",
         status.topics,
         status.held_bytes,
+        status.forgotten_for_room,
+        status.forgotten_denied,
         status.hits,
         status.misses,
         status.refused,

@@ -1,6 +1,6 @@
 """``routebook route``: which brokers hold a topic."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -36,6 +36,7 @@ def route(asking: Asking, output: Output, topic: str, all_nodes: bool) -> None:
 
     Exit code 1 when there is no route for it.
     """
+    asking.tells_age = True
     if all_nodes:
         routes = output.show(
             lambda: asking.run(lambda client: client.on_every_node(lambda n: n.route(topic))),
@@ -53,7 +54,9 @@ def route(asking: Asking, output: Output, topic: str, all_nodes: bool) -> None:
 
     output.show(
         lambda: asking.run(found),
-        table=lambda route: Group(*route_tables(route, str(route.node))),
+        table=lambda route: Group(
+            *route_tables(route, _teller(route.node, route)), *_doubts([route])
+        ),
         data=route_document,
     )
 
@@ -68,6 +71,21 @@ def _absent(topic: str, error: TopicNotFound) -> str:
 
 def role(broker_id: int) -> str:
     return "master" if broker_id == MASTER_ID else "slave"
+
+
+def _teller(node: Address | None, route: TopicRoute) -> str:
+    """Who says so; and of a relay, how long ago a NameServer did."""
+    told = route.relayed
+    if told is None:
+        return str(node)
+    stale = ", stale" if told.stale else ""
+    return f"{node} (a relay; {told.age_ms / 1000:.1f} s old{stale})"
+
+
+def _doubts(routes: Iterable[TopicRoute]) -> Iterator[RenderableType]:
+    for route in routes:
+        if route.relayed is not None and route.relayed.doubt is not None:
+            yield Text(f"\n{route.node}: {one_line(route.relayed.doubt)}", style="bold yellow")
 
 
 def route_tables(route: TopicRoute, nodes: str) -> Iterator[RenderableType]:
@@ -134,6 +152,13 @@ def route_document(route: TopicRoute) -> dict[str, Any]:
             for broker, info in sorted(route.mappings.items())
         },
         "filter_servers": dict(sorted(route.filter_servers.items())),
+        "relayed": None
+        if route.relayed is None
+        else {
+            "age_ms": route.relayed.age_ms,
+            "stale": route.relayed.stale,
+            "doubt": route.relayed.doubt,
+        },
     }
 
 
@@ -156,13 +181,14 @@ def _views(topic: str, routes: Routes) -> Iterator[RenderableType]:
             continue
         nodes = next((nodes for seen, nodes in distinct if seen == route), None)
         if nodes is None:
-            distinct.append((route, [str(node)]))
+            distinct.append((route, [_teller(node, route)]))
         else:
-            nodes.append(str(node))
+            nodes.append(_teller(node, route))
     for number, (route, nodes) in enumerate(distinct):
         if number:
             yield Text()
         yield from route_tables(route, ", ".join(nodes))
+    yield from _doubts(r for r in routes.values() if not isinstance(r, NameServerError))
     failures = {n: r for n, r in routes.items() if isinstance(r, NameServerError)}
     if distinct and failures:
         yield Text()

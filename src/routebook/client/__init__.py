@@ -17,6 +17,7 @@ from routebook.client.errors import (
     RequestTooLarge,
     TopicNotFound,
 )
+from routebook.client.relayed import Relayed
 from routebook.client.routes import ClusterView, SystemTopics, TopicRoute
 from routebook.client.sources import AddressSource, FixedAddresses, HttpAddresses, find_source
 from routebook.wire.address import Address
@@ -45,6 +46,7 @@ __all__ = [
     "NodeError",
     "NotReady",
     "Refused",
+    "Relayed",
     "RequestTooLarge",
     "SystemTopics",
     "Tls",

@@ -9,6 +9,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
 
@@ -18,20 +19,25 @@ from routebook.client.errors import (
     ConnectionLost,
     LeavingNode,
     NameServerError,
+    NoAnswer,
     NodeError,
     NoNameServers,
     NotReady,
+    Refused,
 )
 from routebook.client.node import Answer, Node
-from routebook.client.requests import Requests, checked
+from routebook.client.relayed import Relayed
+from routebook.client.requests import Requests, checked, route_question
 from routebook.client.sources import FIRST_REFRESH_S, AddressSource, find_source
 from routebook.wire.address import Address
+from routebook.wire.codes import RequestCode, ResponseCode, Version
 from routebook.wire.command import Command
 
 logger = logging.getLogger(__name__)
 
 TIMEOUT_S = 3.0
 RECHECK_NAMES_S = 120.0
+VERSION_PROBE = "routebook-version-probe"  # a topic that nobody has
 
 Result = TypeVar("Result")
 
@@ -48,8 +54,31 @@ class NodeClient(Requests):
         return self._node.address
 
     async def ask(self, request: Command, *, timeout_s: float | None = None) -> Answer:
-        answer = await self._node.ask(request, timeout_s=_or(timeout_s, self._timeout_s))
+        budget_s = _or(timeout_s, self._timeout_s)
+        ours = request.code >= RequestCode.ROUTEBOOK_HEALTH
+        if ours and self._is_too_old():
+            raise self._not_ours(request)
+        try:
+            answer = await self._node.ask(request, timeout_s=budget_s)
+        except NoAnswer:
+            if ours and await self._turns_out_too_old(budget_s):
+                raise self._not_ours(request) from None
+            raise
         return checked(request, answer)
+
+    def _is_too_old(self) -> bool:
+        """RocketMQ's NameServers before 5.0 leave requests they do not know without an answer."""
+        return 0 < (self._node.version or 0) < Version.V5_0_0
+
+    async def _turns_out_too_old(self, timeout_s: float) -> bool:
+        with suppress(NodeError):
+            await self._node.ask(route_question(VERSION_PROBE), timeout_s=timeout_s)
+        return self._is_too_old()
+
+    def _not_ours(self, request: Command) -> Refused:
+        remark = f"a NameServer of RocketMQ's, older than 5.0, which does not know {request.code}"
+        code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        return Refused(self.address, request.code, code, remark)
 
     async def ask_many(
         self, requests: Sequence[Command], *, timeout_s: float | None = None
@@ -119,6 +148,11 @@ class NameServerClient(Requests):
     def chosen(self) -> Address | None:
         """The node asked first, or None before any is known."""
         return self._nodes[self._chosen].address if self._nodes else None
+
+    @property
+    def relays(self) -> dict[Address, Relayed]:
+        """Of what is asked here, those that turned out to be relays, and their oldest answers."""
+        return {node.address: node.relayed for node in self._nodes if node.relayed is not None}
 
     async def nodes(self, *, timeout_s: float | None = None) -> tuple[Address, ...]:
         """All known nodes, sorted; raises NoNameServers."""

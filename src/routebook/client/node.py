@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from routebook.client.connection import Connection, Pending
 from routebook.client.dialing import Dialing, Endpoint, dial, numeric_endpoints, resolved
 from routebook.client.errors import CannotConnect, ConnectionLost, NoAnswer, NodeError
+from routebook.client.relayed import Relayed, relayed
 from routebook.wire.address import Address
 from routebook.wire.codes import ResponseCode
 from routebook.wire.command import Command
@@ -45,6 +46,8 @@ class Node:
         self._trouble = ""  # why it rests, or did
         self._closed = asyncio.Event()
         self.connection_number = 0
+        self.version: int | None = None  # that its last answer carried
+        self.relayed: Relayed | None = None  # the oldest answer, if it is a relay that answers
 
     @property
     def connected(self) -> bool:
@@ -215,7 +218,12 @@ class Node:
             return NoAnswer(self.address, timeout_s)
         error = answer.exception()
         if error is None:
-            return Answer(self.address, answer.result())
+            command = answer.result()
+            self.version = command.version
+            told = relayed(command)
+            if told is not None and (self.relayed is None or told.age_ms >= self.relayed.age_ms):
+                self.relayed = told
+            return Answer(self.address, command)
         assert isinstance(error, NodeError)
         return error
 

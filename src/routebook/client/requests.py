@@ -18,6 +18,7 @@ from routebook.client.errors import (
     TopicNotFound,
 )
 from routebook.client.node import Answer
+from routebook.client.relayed import relayed
 from routebook.client.routes import (
     ClusterView,
     SystemTopics,
@@ -75,9 +76,10 @@ class Requests(ABC):
         """Raises TopicNotFound."""
         answer = await self.ask(route_question(topic), timeout_s=timeout_s)
         try:
-            return route_of(topic, answers.decode_route(answer.command.body), answer.node)
+            body = answers.decode_route(answer.command.body)
         except BadBody as error:
             raise BadAnswer(answer.node, str(error)) from error
+        return route_of(topic, body, answer.node, relayed(answer.command))
 
     async def find_route(self, topic: str, *, timeout_s: float | None = None) -> TopicRoute | None:
         """The route, or None when the node knows none."""
@@ -161,7 +163,10 @@ class Requests(ABC):
         return await self._count(question, "wipeTopicCount", timeout_s)
 
     async def add_write_permission(self, broker: str, *, timeout_s: float | None = None) -> int:
-        """Give write permission back to all topics of a broker name; how many there are."""
+        """Give write permission to all topics of a broker name; how many there are.
+
+        To all of them, those that never had it among them; ``restore_write_permission`` does not.
+        """
         question = command(RequestCode.ADD_WRITE_PERM_OF_BROKER, {"brokerName": broker})
         return await self._count(question, "addTopicCount", timeout_s)
 
@@ -248,6 +253,23 @@ class Requests(ABC):
         """Let go the brokers the node's guard holds; how many there were."""
         question = command(RequestCode.ROUTEBOOK_RELEASE_GUARD)
         return await self._count(question, "dropped", timeout_s)
+
+    async def restore_write_permission(
+        self, broker: str, *, look_only: bool = False, timeout_s: float | None = None
+    ) -> answers.WriteState:
+        """Give write permission back to the topics of a broker name that it was taken from.
+
+        ``look_only`` changes nothing. Either way, how it stands afterwards.
+        """
+        fields: dict[str, str | None] = {"brokerName": broker}
+        if look_only:
+            fields["lookOnly"] = "true"
+        question = command(RequestCode.ROUTEBOOK_RESTORE_WRITE_PERM, fields)
+        answer = await self.ask(question, timeout_s=timeout_s)
+        try:
+            return answers.decode_write_state(answer.command.body)
+        except BadBody as error:
+            raise BadAnswer(answer.node, str(error)) from error
 
     # -- what several calls share
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from routebook.client.relayed import Relayed
 from routebook.wire.address import Address
 from routebook.wire.answers import BrokerGroup, ClusterBody, RouteBody, TopicQueues
 from routebook.wire.registration import MappingInfo
@@ -14,7 +15,8 @@ class TopicRoute:
 
     ``order_conf`` is the text of an ordered topic, ``broker:count;broker:count``. ``mappings`` is
     filled for static topics only: broker name to what it holds of the logical queues.
-    ``node`` is who said so; it does not count when routes are compared.
+    ``node`` is who said so, ``relayed`` how old it is where that is a relay; neither counts when
+    routes are compared.
     """
 
     topic: str
@@ -24,6 +26,7 @@ class TopicRoute:
     filter_servers: Mapping[str, list[str]] = field(default_factory=dict)
     mappings: Mapping[str, MappingInfo] = field(default_factory=dict)
     node: Address | None = field(default=None, compare=False)
+    relayed: Relayed | None = field(default=None, compare=False)
 
     def group(self, broker: str) -> BrokerGroup | None:
         """The broker group of that name, or None."""
@@ -46,7 +49,9 @@ class SystemTopics:
     broker_addr: str | None
 
 
-def route_of(topic: str, body: RouteBody, node: Address | None = None) -> TopicRoute:
+def route_of(
+    topic: str, body: RouteBody, node: Address | None = None, relayed: Relayed | None = None
+) -> TopicRoute:
     return TopicRoute(
         topic,
         brokers=tuple(
@@ -57,6 +62,7 @@ def route_of(topic: str, body: RouteBody, node: Address | None = None) -> TopicR
         filter_servers=body.filter_servers or {},
         mappings=body.mappings or {},
         node=node,
+        relayed=relayed,
     )
 
 

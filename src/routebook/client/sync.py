@@ -21,11 +21,12 @@ from routebook.client import client as aio
 from routebook.client.dialing import Dialing
 from routebook.client.errors import NameServerError
 from routebook.client.node import Answer
+from routebook.client.relayed import Relayed
 from routebook.client.requests import Requests as AioRequests
 from routebook.client.routes import ClusterView, SystemTopics, TopicRoute
 from routebook.client.sources import AddressSource
 from routebook.wire.address import Address
-from routebook.wire.answers import BrokerGroup, TopicQueues
+from routebook.wire.answers import BrokerGroup, TopicQueues, WriteState
 from routebook.wire.command import Command
 
 Result = TypeVar("Result")
@@ -157,6 +158,13 @@ class Requests(ABC):
     ) -> list[bytes]:
         return self._call(lambda c: c.recent(topic=topic, broker=broker, timeout_s=timeout_s))
 
+    def restore_write_permission(
+        self, broker: str, *, look_only: bool = False, timeout_s: float | None = None
+    ) -> WriteState:
+        return self._call(
+            lambda c: c.restore_write_permission(broker, look_only=look_only, timeout_s=timeout_s)
+        )
+
     def release_guard(self, *, timeout_s: float | None = None) -> int:
         return self._call(lambda c: c.release_guard(timeout_s=timeout_s))
 
@@ -259,6 +267,15 @@ class NameServerClient(Requests):
     @property
     def source(self) -> AddressSource:
         return self._client.source
+
+    @property
+    def relays(self) -> dict[Address, Relayed]:
+        """Of what is asked here, those that turned out to be relays, and their oldest answers."""
+
+        async def relays(client: aio.NameServerClient) -> dict[Address, Relayed]:
+            return client.relays
+
+        return self._run(relays)
 
     @property
     def chosen(self) -> Address | None:

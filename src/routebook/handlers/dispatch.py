@@ -41,6 +41,7 @@ HANDLERS: dict[int, Handler] = {
     RequestCode.ROUTEBOOK_HEALTH: control.get_health,
     RequestCode.ROUTEBOOK_RECENT: control.get_recent,
     RequestCode.ROUTEBOOK_RELEASE_GUARD: control.release_guard,
+    RequestCode.ROUTEBOOK_RESTORE_WRITE_PERM: topics.restore_write_permission,
 }
 
 REJECTIONS: dict[type[Exception], ResponseCode] = {

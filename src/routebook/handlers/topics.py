@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from routebook.handlers.rendering import broker_piece
 from routebook.handlers.services import Caller, Handler, Services
 from routebook.state.model import FLAG_UNIT, FLAG_UNIT_SUB, QueueShape
 from routebook.wire import bodies
 from routebook.wire.codes import ResponseCode
 from routebook.wire.command import Command, Reply
-from routebook.wire.headers import required
+from routebook.wire.headers import boolean, required
 
 _DISABLED = Reply(ResponseCode.SYSTEM_ERROR, "disable")
 
@@ -70,6 +72,35 @@ def wipe_write_permission(request: Command, services: Services, caller: Caller) 
 def add_write_permission(request: Command, services: Services, caller: Caller) -> Reply:
     count = _set_writable(request, services, caller, writable=True)
     return Reply(ext_fields={"addTopicCount": str(count)})
+
+
+def restore_write_permission(request: Command, services: Services, caller: Caller) -> Reply:
+    """What 327 cannot: give write permission back to topics it was taken from, and to no others.
+
+    With ``lookOnly`` nothing is given back. The body says what is not writable afterwards: topics
+    it is ``taken`` from, and those ``kept`` as their broker registered them.
+    """
+    name = required(request, "brokerName")
+    restored = 0
+    if not boolean(request, "lookOnly"):
+        restored, events = services.routes.restore_writable(name, peer=caller.peer)
+        services.record(events)
+    state = services.routes.write_state(name)
+    return Reply(
+        body=msgspec.json.encode(
+            {
+                "topics": state.topics,
+                "restored": restored,
+                "taken": [_text(topic) for topic in state.taken],
+                "kept": [_text(topic) for topic in state.kept],
+            }
+        )
+    )
+
+
+def _text(name: str) -> str:
+    """What JSON can hold of a name that may have come from anywhere."""
+    return name.encode("utf-8", "replace").decode()
 
 
 def _set_writable(request: Command, services: Services, caller: Caller, *, writable: bool) -> int:

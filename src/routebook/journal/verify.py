@@ -23,6 +23,7 @@ from routebook.journal.folder import (
     list_folder,
     snapshot_name,
 )
+from routebook.journal.locate import NoJournal, is_journal
 from routebook.journal.lock import note_in
 from routebook.journal.manifest import Manifest, manifest_sha256, read_manifest, read_removed
 from routebook.journal.reader import Progress
@@ -67,7 +68,9 @@ class Report:
 
 
 def verify(folder: Path, *, progress: Progress | None = None) -> Report:
-    """Look at all of ``folder``. Raises JournalError when there is nothing to look at."""
+    """Look at all of ``folder``. Raises NoJournal when there is none, or JournalError."""
+    if not is_journal(folder):
+        raise NoJournal(f"there is no journal in {folder}")
     return _Verification(folder, progress).run()
 
 

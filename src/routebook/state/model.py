@@ -28,6 +28,9 @@ class QueueShape(NamedTuple):
     def without_write(self) -> "QueueShape":
         return self._replace(perm=self.perm & ~PERM_WRITE)
 
+    def with_write(self) -> "QueueShape":
+        return self._replace(perm=self.perm | PERM_WRITE)
+
 
 class ShapeByNumbers(dict[tuple[int, int, int, int], QueueShape]):
     """Each distinct shape once."""

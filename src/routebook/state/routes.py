@@ -63,6 +63,19 @@ class RegisterResult:
     ha_addr: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WriteState:
+    """Topics of a broker that clients may not write, sorted.
+
+    ``taken``: the broker registered them writable, and an administrator took it, or its master is
+    away. ``kept``: it registered them so. ``topics`` is how many it has in all.
+    """
+
+    topics: int
+    taken: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
 class RouteTable:
     def __init__(
         self,
@@ -556,6 +569,31 @@ class RouteTable:
             changes = self.topics.set_permission(group, writable=writable)
             events += self._facts.topics_changed(group, changes, None, Cause.ADMIN, peer)
         return len(touched), events
+
+    def restore_writable(self, name: str, *, peer: str) -> tuple[int, list[Event]]:
+        """Give the write bit back to what a broker registered with it; also to how many topics.
+
+        Not while a slave stands in for the master: what takes no messages is not called writable.
+        """
+        restored: set[str] = set()
+        events: list[Event] = []
+        for group in self.members.groups_named(name):
+            if MASTER in group.members or not group.acting_master:
+                changes = self.topics.restore_permission(group)
+                restored.update(change.topic for change in changes)
+                events += self._facts.topics_changed(group, changes, None, Cause.ADMIN, peer)
+        return len(restored), events
+
+    def write_state(self, name: str) -> WriteState:
+        """Of all groups of that name; a topic taken from one of them is taken."""
+        topics: set[str] = set()
+        taken: set[str] = set()
+        kept: set[str] = set()
+        for group in self.members.groups_named(name):
+            topics.update(group.registered)
+            for topic, registered_so in self.topics.unwritable(group):
+                (kept if registered_so else taken).add(topic)
+        return WriteState(len(topics), tuple(sorted(taken)), tuple(sorted(kept - taken)))
 
     def register_topic(
         self, topic: str, queues: list[tuple[str, QueueShape]], *, peer: str

@@ -120,6 +120,23 @@ class TopicTable:
                 changes.append(QueueChange(topic, before, after, None if said == after else said))
         return changes
 
+    def restore_permission(self, group: Group) -> list[QueueChange]:
+        """Give the write bit back where the group registered it, and nowhere else."""
+        changes: list[QueueChange] = []
+        for topic, said in group.registered.items():
+            holders = self._queues[topic]
+            before = holders[group]
+            if said.writable and not before.writable:
+                after = holders[group] = before.with_write()
+                changes.append(QueueChange(topic, before, after, None if said == after else said))
+        return changes
+
+    def unwritable(self, group: Group) -> Iterator[tuple[str, bool]]:
+        """Topics of the group that clients may not write, and whether it registered them so."""
+        for topic, said in group.registered.items():
+            if not self._queues[topic][group].writable:
+                yield topic, not said.writable
+
     def overwrite(self, group: Group, topic: str, shape: QueueShape) -> list[QueueChange]:
         """Set what clients are told of one topic; a new topic counts as registered so."""
         said = group.registered.get(topic)

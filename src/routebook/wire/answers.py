@@ -112,6 +112,19 @@ class KvBody(msgspec.Struct):
     table: dict[str, str] | None = None
 
 
+class WriteState(msgspec.Struct, frozen=True):
+    """What a Routebook node says of the write permission of a broker's topics.
+
+    ``restored`` got it back just now. It is ``taken`` from topics the broker registered with it,
+    and ``kept`` from those it registered without.
+    """
+
+    topics: int
+    restored: int = 0
+    taken: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
 class _Shape:
     def __init__(self, what: str, shape: Any) -> None:
         self.what = what
@@ -136,6 +149,7 @@ _GROUP = _Shape("a broker group", GroupBody)
 _TOPICS = _Shape("a topic list", TopicListBody)
 _KV = _Shape("a key-value table", KvBody)
 _VERSION = _Shape("a data version", DataVersion)
+_WRITE_STATE = _Shape("a state of write permission", WriteState)
 
 
 def decode_route(body: bytes) -> RouteBody:
@@ -165,4 +179,9 @@ def decode_kv(body: bytes) -> dict[str, str]:
 
 def decode_version(body: bytes) -> DataVersion:
     decoded: DataVersion = _VERSION.decode(body)
+    return decoded
+
+
+def decode_write_state(body: bytes) -> WriteState:
+    decoded: WriteState = _WRITE_STATE.decode(body)
     return decoded

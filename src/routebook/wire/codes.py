@@ -35,6 +35,7 @@ class RequestCode(IntEnum):
     ROUTEBOOK_HEALTH = 19_001
     ROUTEBOOK_RECENT = 19_002
     ROUTEBOOK_RELEASE_GUARD = 19_003
+    ROUTEBOOK_RESTORE_WRITE_PERM = 19_004
 
 
 class ResponseCode(IntEnum):

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from routebook.audit.compare import Kind
+from routebook.audit.doctor import NAMES
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = (ROOT / "docs" / "doctor.md").read_text()
@@ -26,6 +27,10 @@ def test_every_finding_is_explained_and_no_other() -> None:
     explained = re.findall(r"^#### (\S+)$", DOCUMENT, re.MULTILINE)
     assert len(explained) == len(set(explained)) > 20
     assert set(explained) == names_of_checks()
+
+
+def test_every_finding_can_be_ignored_by_its_name() -> None:
+    assert list(NAMES) == sorted(names_of_checks())
 
 
 def test_every_kind_of_difference_is_explained() -> None:

@@ -8,7 +8,7 @@ import pytest
 from routebook.audit.checks import topics
 from routebook.audit.findings import Finding, Severity
 from routebook.audit.survey import Survey
-from routebook.wire.answers import TopicQueues
+from routebook.wire.answers import TopicQueues, WriteState
 from routebook.wire.registration import MappingInfo
 from support.views import N1, N2, group, queues, route, survey, view
 
@@ -26,7 +26,7 @@ def findings(check: Check, held: Iterable[TopicQueues]) -> list[Finding]:
     [
         pytest.param([queues(perm=4)], True, id="read-only"),
         pytest.param([queues(perm=4), queues("broker-b")], False, id="writable-elsewhere"),
-        pytest.param([queues(write=0)], True, id="no-write-queues"),
+        pytest.param([queues(write=0)], False, id="no-write-queues"),
         pytest.param([queues(perm=0)], False, id="no-permission"),
         pytest.param([queues(perm=4), queues("broker-b", perm=0)], True, id="closed-elsewhere"),
         pytest.param([queues("broker-s")], False, id="no-master"),
@@ -40,6 +40,56 @@ def test_a_topic_no_master_takes_messages_for_is_an_error(
 ) -> None:
     found = findings(topics.read_only, held)
     assert [(one.severity, one.subject) for one in found] == [(Severity.ERROR, "topic t")] * told
+
+
+def held_by_node(*taken: str, kept: tuple[str, ...] = (), topics: int = 3) -> Survey:
+    """Topics t, u and archive of broker-a, not one of them writable; what the node says of them."""
+    topics_held = {name: [queues(perm=4)] for name in ("t", "u", "archive")}
+    state = WriteState(topics, 0, taken, kept)
+    return replace(survey(view(N1, [A], topics_held)), write_states={N1: {"broker-a": state}})
+
+
+def subjects(check: Check, of: Survey) -> list[tuple[Severity, str]]:
+    return [(one.severity, one.subject) for one in check(of)]
+
+
+def test_a_topic_that_its_broker_registered_read_only_is_no_error() -> None:
+    drained = held_by_node("t", "u", kept=("archive",))
+    assert subjects(topics.read_only, drained) == [(Severity.ERROR, "2 topics")]
+    assert subjects(topics.deliberate_read_only, drained) == [(Severity.INFO, "topic archive")]
+
+
+def test_a_broker_that_registers_all_topics_read_only_is_not_called_drained() -> None:
+    closed = held_by_node(kept=("archive", "t", "u"))
+    assert subjects(topics.read_only, closed) == []
+    assert subjects(topics.deliberate_read_only, closed) == [(Severity.INFO, "3 topics")]
+    (found,) = topics.drained_brokers(closed)
+    assert found.severity is Severity.INFO
+    assert "the broker registers them so" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("taken", "severity"),
+    [
+        pytest.param(("t",), Severity.INFO, id="one-of-many-by-hand"),
+        pytest.param(("t", "u", "v"), Severity.ERROR, id="drained-before-a-topic-was-made"),
+    ],
+)
+def test_a_topic_made_read_only_by_hand_is_no_error(
+    taken: tuple[str, ...], severity: Severity
+) -> None:
+    held = {"t": [queues(perm=4)], "new": [queues()]}
+    state = WriteState(4, 0, taken, ())
+    told = replace(survey(view(N1, [A], held)), write_states={N1: {"broker-a": state}})
+    found = [*topics.read_only(told), *topics.deliberate_read_only(told)]
+    assert [(one.severity, one.subject) for one in found] == [(severity, "topic t")]
+
+
+def test_without_a_node_that_knows_a_broker_with_anything_writable_was_not_drained() -> None:
+    held = {"t": [queues(perm=4)], "TBW102": [queues(perm=7)]}
+    told = survey(view(N1, [A], held))
+    assert subjects(topics.read_only, told) == []
+    assert subjects(topics.deliberate_read_only, told) == [(Severity.INFO, "topic t")]
 
 
 def test_the_evidence_says_who_holds_a_read_only_topic_and_how() -> None:
@@ -58,7 +108,7 @@ def test_a_broker_with_no_writable_topic_is_drained() -> None:
     held = {
         "t": [queues(perm=4), queues("broker-b")],
         "u": [queues(perm=4)],
-        "TBW102": [queues(perm=7)],
+        "TBW102": [queues(perm=5)],
     }
     (found,) = topics.drained_brokers(survey(view(N1, [A, B], held)))
     assert (found.severity, found.subject) == (Severity.WARNING, "broker broker-a")

@@ -1,15 +1,19 @@
 """What a relay remembers, for how long, and what it gives up first."""
 
 import random
+import sys
 
 import pytest
 
 from routebook.broker.relaycache import (
     DENIAL_S,
-    DROP_AFTER_S,
+    ENTRY_BYTES,
     MAX_DENIALS,
+    MAX_FORGOTTEN,
     MAX_GROUPS,
+    REST_AFTER_S,
     Entry,
+    Loss,
     Question,
     RelayCache,
 )
@@ -32,7 +36,12 @@ def group(broker: str) -> Question:
 ORDERS = route("orders")
 
 
-def relay_cache(*, max_topics: int = 100, max_bytes: int = 1_000_000) -> RelayCache:
+def cost(*questions: Question) -> int:
+    """Bytes held for questions that name a topic."""
+    return sum(ENTRY_BYTES + sys.getsizeof(question.topic) for question in questions)
+
+
+def relay_cache(*, max_topics: int = 100, max_bytes: int = 100_000_000) -> RelayCache:
     return RelayCache(
         poll_s=POLL_S,
         forget_after_s=FORGET_AFTER_S,
@@ -125,24 +134,44 @@ def test_a_hastened_answer_is_due_at_once_and_only_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("silence_s", "kept"),
+    ("silence_s", "rests"),
     [
-        pytest.param(DROP_AFTER_S, True, id="asked-for-just-in-time"),
-        pytest.param(DROP_AFTER_S + 1, False, id="asked-for-too-long-ago"),
+        pytest.param(REST_AFTER_S, False, id="asked-for-just-in-time"),
+        pytest.param(REST_AFTER_S + 1, True, id="asked-for-too-long-ago"),
     ],
 )
-def test_what_nobody_asks_for_is_dropped_at_its_turn(silence_s: float, kept: bool) -> None:
+def test_what_nobody_asks_for_rests_and_is_kept(silence_s: float, rests: bool) -> None:
     cache = relay_cache()
     cache.confirm(ORDERS, b"a", now_s=0.0)
-    assert (cache.take_due(silence_s, limit=10) == [ORDERS]) is kept
-    assert len(cache) == int(kept)
+    assert (cache.take_due(silence_s, limit=10) == []) is rests
+    assert cache.resting == int(rests)
+    entry = found(cache, ORDERS, 1_000_000.0)
+    assert (entry.body, entry.resting) == (b"a", rests)
+    assert cache.find_forgotten(ORDERS) is None
+
+
+def test_what_rested_is_asked_again_once_somebody_wants_it() -> None:
+    cache = relay_cache()
+    cache.confirm(ORDERS, b"a", now_s=0.0)
+    cache.take_due(REST_AFTER_S + 1, limit=10)
+    assert cache.take_due(2 * REST_AFTER_S, limit=10) == []
+    found(cache, ORDERS, 2 * REST_AFTER_S)
+    cache.wake(ORDERS, 2 * REST_AFTER_S)
+    cache.wake(ORDERS, 2 * REST_AFTER_S)
+    assert cache.take_due(2 * REST_AFTER_S + POLL_S, limit=10) == [ORDERS]
+
+
+def test_nothing_goes_to_rest_that_could_not_be_had_again() -> None:
+    cache = relay_cache()
+    cache.confirm(ORDERS, b"a", now_s=0.0)
+    assert cache.take_due(2 * REST_AFTER_S, limit=10, rest_unused=False) == [ORDERS]
 
 
 def test_questions_keep_an_answer_in_use() -> None:
     cache = relay_cache()
     cache.confirm(ORDERS, b"a", now_s=0.0)
-    found(cache, ORDERS, DROP_AFTER_S)
-    assert cache.take_due(2 * DROP_AFTER_S, limit=10) == [ORDERS]
+    found(cache, ORDERS, REST_AFTER_S)
+    assert cache.take_due(2 * REST_AFTER_S, limit=10) == [ORDERS]
 
 
 # -- denials
@@ -250,21 +279,22 @@ def test_equal_bodies_are_held_once() -> None:
     cache = relay_cache()
     for i in range(10):
         cache.confirm(route(f"t{i}"), bytes(b"x" * 1000), now_s=0.0)
-    assert cache.held_bytes == 1000
+    held = cost(*(route(f"t{i}") for i in range(10)))
+    assert cache.held_bytes == held + 1000
     assert cache.holds(b"x" * 1000)
     for i in range(9):
         cache.confirm(route(f"t{i}"), b"y", now_s=1.0)
-    assert cache.held_bytes == 1001
+    assert cache.held_bytes == held + 1001
     cache.confirm(route("t9"), b"y", now_s=1.0)
-    assert cache.held_bytes == 1
+    assert cache.held_bytes == held + 1
     assert not cache.holds(b"x" * 1000)
 
 
 def test_bodies_together_keep_to_their_limit() -> None:
-    cache = relay_cache(max_bytes=2500)
+    cache = relay_cache(max_bytes=2500 + 2 * cost(route("a")))
     for name in "abcd":
         cache.confirm(route(name), name.encode() * 1000, now_s=0.0)
-    assert cache.held_bytes == 2000
+    assert cache.held_bytes == 2000 + 2 * cost(route("a"))
     assert [n for n in "abcd" if cache.find(route(n), 1.0) is not None] == ["c", "d"]
 
 
@@ -282,3 +312,50 @@ def test_answers_that_made_room_are_not_asked_again() -> None:
         cache.confirm(route(f"t{i}"), b"a", now_s=0.0)
     due = cache.take_due(POLL_S, limit=5000)
     assert sorted(due, key=str) == [route("t4997"), route("t4998"), route("t4999")]
+
+
+def test_what_was_asked_for_longest_ago_of_all_kinds_makes_room() -> None:
+    cache = relay_cache(max_bytes=3000 + 3 * cost(route("a")))
+    cache.confirm(group("b"), b"b" * 1000, now_s=0.0)
+    cache.confirm(route("a"), b"a" * 1000, now_s=1.0)
+    cache.confirm(route("c"), b"c" * 1000, now_s=2.0)
+    assert cache.find(group("b"), 3.0) is None  # its names take room, too
+    assert len(cache) == 2
+
+
+def test_questions_without_much_of_an_answer_take_room_too() -> None:
+    cache = relay_cache(max_bytes=10 * ENTRY_BYTES)
+    for i in range(100):
+        cache.confirm(route(f"t{i}"), b"same", now_s=0.0)
+    assert cache.held_bytes <= 10 * ENTRY_BYTES
+    assert len(cache) < 10
+
+
+# -- what was forgotten
+
+
+def test_what_was_forgotten_and_why_is_known() -> None:
+    cache = relay_cache(max_topics=1)
+    cache.confirm(ORDERS, b"a", now_s=0.0)
+    cache.confirm(route("new"), b"b", now_s=5.0)
+    forgotten = cache.find_forgotten(ORDERS)
+    assert forgotten is not None
+    assert (forgotten.why, forgotten.at) == (Loss.ROOM, 5.0)
+    for at in (10.0, 10.0 + FORGET_AFTER_S):
+        cache.deny(route("new"), NO, now_s=at, doubt="no")
+    forgotten = cache.find_forgotten(route("new"))
+    assert forgotten is not None
+    assert forgotten.why is Loss.DENIED
+    assert cache.find_forgotten(route("never-known")) is None
+    assert (cache.lost(Loss.ROOM), cache.lost(Loss.DENIED)) == (1, 1)
+    cache.confirm(ORDERS, b"a", now_s=200.0)
+    assert cache.find_forgotten(ORDERS) is None
+
+
+def test_the_list_of_what_was_forgotten_has_an_end_and_says_so() -> None:
+    cache = relay_cache(max_topics=1)
+    for i in range(MAX_FORGOTTEN + 11):
+        cache.confirm(route(f"t{i}"), b"a", now_s=float(i))
+    assert cache.unlisted == 10
+    assert cache.find_forgotten(route("t9")) is None
+    assert cache.find_forgotten(route("t10")) is not None

@@ -7,6 +7,7 @@ import pytest
 
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import ACTIVE, Span, list_folder, snapshot_name
+from routebook.journal.locate import NoJournal
 from routebook.journal.lock import lock_folder
 from routebook.journal.manifest import Removed, manifest_sha256, read_manifest, write_removed
 from routebook.journal.record import encode, hash_of
@@ -47,10 +48,9 @@ def test_a_whole_journal_has_no_findings(folder: Path) -> None:
     assert (report.leaps, report.being_written) == (0, False)
 
 
-def test_an_empty_folder_is_sound_and_one_that_is_none_is_told_in_a_sentence(
-    tmp_path: Path,
-) -> None:
-    assert verify(tmp_path).sound
+def test_a_folder_without_a_journal_is_told_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(NoJournal, match="there is no journal"):
+        verify(tmp_path)
     with pytest.raises(JournalError, match="cannot read the journal"):
         verify(tmp_path / "missing")
 

@@ -21,6 +21,33 @@ def takes_messages(route: TopicRoute, queues: TopicQueues) -> bool:
     )
 
 
+def unregistered(survey: Survey) -> Iterator[Finding]:
+    """Nodes that know no broker: whoever asks them finds nothing."""
+    empty = [
+        node
+        for node, view in survey.views.items()
+        if not any(group.addrs for group in groups_of(view))
+    ]
+    if not empty:
+        return
+    remedy = (
+        "Start the brokers, and see that their namesrvAddr names all nodes and that they can"
+        " connect; a broker registers every 30 seconds. Its log says what went wrong."
+    )
+    if len(empty) == len(survey.views):
+        where = f"says {_listed(empty)}"
+        lines = (f"no broker is registered, {where}", "nobody can send or receive anything")
+        yield Finding("no-brokers", Severity.ERROR, "all nodes", lines, remedy)
+        return
+    others = len({member.addr for member in survey.members})
+    for node in empty:
+        lines = (
+            "no broker is registered with it",
+            f"{counted(others, 'broker')} with other nodes",
+        )
+        yield Finding("no-brokers", Severity.ERROR, f"node {node}", lines, remedy)
+
+
 def masterless(survey: Survey) -> Iterator[Finding]:
     found: dict[tuple[str, str], dict[Address, BrokerGroup]] = {}
     for node, view in survey.views.items():

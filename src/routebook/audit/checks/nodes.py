@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from routebook.audit.compare import Kind
 from routebook.audit.findings import Finding, Severity, counted, examples
+from routebook.audit.health import RelayReport
 from routebook.audit.survey import Survey
 
 
@@ -33,8 +34,11 @@ def unanswered_topics(survey: Survey) -> Iterator[Finding]:
 
 
 def single_node(survey: Survey) -> Iterator[Finding]:
-    if len(survey.nodes) == 1:
-        (node,) = survey.nodes
+    """Relays do not count, and may know of more than one."""
+    reports = survey.reports
+    nameservers = [n for n in survey.nodes if not isinstance(reports.get(n), RelayReport)]
+    if len(nameservers) == 1:
+        (node,) = nameservers
         yield Finding(
             "single-nameserver",
             Severity.INFO,

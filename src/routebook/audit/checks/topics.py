@@ -3,7 +3,7 @@
 However many topics a check concerns, it is one finding; drained brokers are one each.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from routebook.audit.checks.brokers import takes_messages
 from routebook.audit.findings import Finding, Severity, counted, examples
@@ -20,16 +20,12 @@ _CHANGE_TOPIC = "`mqadmin updateTopic -b ADDRESS -t TOPIC"
 
 def read_only(survey: Survey) -> Iterator[Finding]:
     """No broker takes messages, and not for want of a master, which is a finding of its own."""
+    drained = _drained(survey)
 
     def judged(node: Address, route: TopicRoute) -> str | None:
-        if any(takes_messages(route, queues) for queues in route.queues):
-            return None
-        mastered = [q for q in _offered(route) if _mastered(survey, node, route, q.broker)]
-        if not any(q.read_queues or q.write_queues for q in mastered):
-            return None
-        return ", ".join(
-            f"{q.broker} {permission_text(q.perm)} {q.write_queues} write queues" for q in mastered
-        )
+        shut = _shut(survey, node, route)
+        taken = any(_is_taken(survey, drained, node, route.topic, queues) for queues in shut)
+        return _told(shut) if taken else None
 
     yield from _found(
         survey,
@@ -38,6 +34,63 @@ def read_only(survey: Survey) -> Iterator[Finding]:
         severity=Severity.ERROR,
         remedy=f"Producers fail. {_UNDRAIN}; {_CHANGE_TOPIC} -p 6` opens one topic on one broker.",
     )
+
+
+def deliberate_read_only(survey: Survey) -> Iterator[Finding]:
+    """No broker takes messages for the topic, and somebody wants it so.
+
+    Its brokers registered it without write permission, or somebody took it from this topic alone.
+    """
+    drained = _drained(survey)
+
+    def judged(node: Address, route: TopicRoute) -> str | None:
+        shut = _shut(survey, node, route)
+        taken = any(_is_taken(survey, drained, node, route.topic, queues) for queues in shut)
+        return None if taken or not shut else _told(shut)
+
+    yield from _found(
+        survey,
+        judged,
+        check="deliberate-read-only-topics",
+        severity=Severity.INFO,
+        remedy=f"If nobody wants it so: {_CHANGE_TOPIC} -p 6`.",
+    )
+
+
+def _shut(survey: Survey, node: Address, route: TopicRoute) -> list[TopicQueues]:
+    """The queues of a topic that no broker takes messages for; none if one does."""
+    if any(takes_messages(route, queues) for queues in route.queues):
+        return []
+    mastered = [q for q in _offered(route) if _mastered(survey, node, route, q.broker)]
+    return mastered if any(q.read_queues or q.write_queues for q in mastered) else []
+
+
+def _told(shut: list[TopicQueues]) -> str:
+    return ", ".join(
+        f"{q.broker} {permission_text(q.perm)} {q.write_queues} write queues" for q in shut
+    )
+
+
+def _is_taken(
+    survey: Survey,
+    drained: Mapping[Address, Mapping[str, int]],
+    node: Address,
+    topic: str,
+    queues: TopicQueues,
+) -> bool:
+    """Whether a drain took write permission from the topic, as far as anybody knows.
+
+    A drain takes it from all topics of a broker, those it makes for itself among them, so one with
+    anything writable was not drained. Routebook's nodes know better what a broker registered, and
+    that topics which came after the drain are writable.
+    """
+    if queues.writable:
+        return False  # without write queues, which only its broker can have said
+    state = survey.write_states.get(node, {}).get(queues.broker)
+    if state is None:
+        return queues.broker in drained[node]
+    most = len(state.taken) > (state.topics - len(state.kept)) / 2
+    return topic in state.taken and (most or queues.broker in drained[node])
 
 
 def drained_brokers(survey: Survey) -> Iterator[Finding]:
@@ -55,12 +108,18 @@ def drained_brokers(survey: Survey) -> Iterator[Finding]:
             for node, view in survey.views.items()
             if broker in view.cluster.brokers and node not in nodes
         ]
+        states = [survey.write_states.get(node, {}).get(broker) for node in nodes]
+        meant = all(state is not None and not state.taken for state in states)
+        if meant:
+            lines.append("the broker registers them so")
         yield Finding(
             "drained-broker",
-            Severity.WARNING,
+            Severity.INFO if meant else Severity.WARNING,
             f"broker {broker}",
             (*lines, *others),
-            f"If the drain is over, stop the broker; else `routebook undrain {broker}`,"
+            "If nobody wants it so, set its brokerPermission to 6."
+            if meant
+            else f"If the drain is over, stop the broker; else `routebook undrain {broker}`,"
             " and set its brokerPermission to 6.",
         )
 
@@ -228,15 +287,19 @@ def _found(
 
 
 def _drained(survey: Survey) -> dict[Address, dict[str, int]]:
-    """For each node the brokers none of whose topics is writable, and how many those are."""
+    """For each node the brokers none of whose topics is writable, and how many people made.
+
+    Topics that brokers make for themselves count where they are writable: a drain takes them too.
+    """
     topics: dict[Address, dict[str, int]] = {node: {} for node in survey.views}
-    writable: dict[Address, set[str]] = {node: set() for node in survey.views}
+    writable = {
+        node: {q.broker for route in view.routes.values() for q in route.queues if q.writable}
+        for node, view in survey.views.items()
+    }
     for node, route in survey.routes:
         for queues in _offered(route):
             if _mastered(survey, node, route, queues.broker):
                 topics[node][queues.broker] = topics[node].get(queues.broker, 0) + 1
-            if queues.writable:
-                writable[node].add(queues.broker)
     return {
         node: {
             broker: count
