@@ -245,6 +245,7 @@ class NameServer:
             "version": __version__,
             "address": self.address,
             "uptime_ms": _now_ms() - self._started_ms,
+            "wall_ms": _wall_ms(),
             "revision": self._revision.value,
             "brokers": len(members),
             "unconfirmed": sum(not member.confirmed for member in members),

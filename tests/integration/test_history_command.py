@@ -11,18 +11,18 @@ from rich.console import Console
 
 from routebook.cli import history as command
 from routebook.cli import progress
-from routebook.events import StaticMapping
+from routebook.events import RouteQueries, StaticMapping
 from routebook.journal.folder import ACTIVE, list_folder
 from support.fleet import Ran, run_program
 from support.journalfolders import write_journal
-from support.stories import Story
+from support.stories import Story, ms
 
 TOPICS = [f"t{number:03}" for number in range(118)] + ["orders", "payments"]
 FIRST, SECOND = "ns-1-0a1b2c3d", "ns-2-4e5f6a7b"
 
 
 def night(node: str = FIRST, *, flaky: bool = True) -> Story:
-    story = Story(node=node).at("03:00:00").start()
+    story = Story(awake=True, node=node).at("03:00:00").start()
     story.at("03:12:04").register(topics=TOPICS, version=1)
     story.at("03:12:05").register("broker-b", version=1)
     story.at("03:20:00").heartbeats(gaps_s=(30, 95))
@@ -36,9 +36,18 @@ def night(node: str = FIRST, *, flaky: bool = True) -> Story:
     return story.at("03:55:00").heartbeats("broker-b", host=2)
 
 
+def nth(number: int) -> int:
+    """The sequence number of one of the records of a night that tell more than that it is awake."""
+    told = [r.seq for r in night().records if not isinstance(r.event, RouteQueries)]
+    return told[number - 1]
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_journal(tmp_path / "first", night().records, sealed_at=(4, 9), snapshots_at=(9,))
+    sealed_at, snapshots_at = (nth(4), nth(9)), (nth(9),)
+    return write_journal(
+        tmp_path / "first", night().records, sealed_at=sealed_at, snapshots_at=snapshots_at
+    )
 
 
 def history(*words: str | Path, folders: tuple[Path, ...] = ()) -> Ran:
@@ -69,7 +78,7 @@ def test_the_route_of_a_topic_is_shown_as_it_was(folder: Path) -> None:
         "broker-a     8      8  RW-\n"
         "broker-b     8      8  R--\n"
         "\n"
-        "So since 2026-11-15T03:25:00Z (record 9): broker-b: permission RW- to R--.\n"
+        f"So since 2026-11-15T03:25:00Z (record {nth(9)}): broker-b: permission RW- to R--.\n"
     )
 
 
@@ -87,8 +96,8 @@ def test_brokers_recovered_and_not_heard_of_are_marked(folder: Path) -> None:
         (
             "t001",
             "2026-11-15T03:40:30Z",
-            "no route since 2026-11-15T03:40:11Z (record 10): broker-a left: its connection was"
-            " closed by the peer; t001 is on no other broker, so there is no route",
+            f"no route since 2026-11-15T03:40:11Z (record {nth(10)}): broker-a left: its connection"
+            " was closed by the peer; t001 is on no other broker, so there is no route",
         ),
         (
             "payroll",
@@ -120,7 +129,7 @@ def test_where_there_was_no_route_it_is_said_why(
 def test_while_the_node_was_down_clients_were_told_nothing(
     tmp_path: Path, snapshots_at: tuple[int, ...], at: str, told: str
 ) -> None:
-    story = Story().at("03:00:00").start().at("03:12:04").register()
+    story = Story(awake=True).at("03:00:00").start().at("03:12:04").register()
     story.at("03:50:00").stop().at("03:51:00").start(recovering=True)
     folder = write_journal(tmp_path, story.records, sealed_at=(5,), snapshots_at=snapshots_at)
     ran = history("route", "orders", "--at", f"2026-11-15T{at}Z", "--json", folders=(folder,))
@@ -128,24 +137,126 @@ def test_while_the_node_was_down_clients_were_told_nothing(
 
 
 @pytest.mark.parametrize("snapshots_at", [(), (4,), (5,)])
+@pytest.mark.parametrize("alive", [None, "03:50:43"])
 @pytest.mark.parametrize(
-    ("at", "told"), [("03:49:59", "route"), ("03:50:01", "down"), ("03:51:00", "route")]
+    ("at", "told", "probably"),
+    [
+        ("03:49:59", "route", {None: None, "03:50:43": None}),
+        ("03:50:00", "route", {None: None, "03:50:43": None}),
+        ("03:50:43", "", {None: "route", "03:50:43": None}),
+        ("03:50:46", "unknown", {None: "route", "03:50:43": "route"}),
+        ("03:51:59", "unknown", {None: "route", "03:50:43": "down"}),
+        ("03:52:01", "unknown", {None: "down", "03:50:43": "down"}),
+        ("03:53:00", "route", {None: None, "03:50:43": None}),
+    ],
 )
-def test_a_node_that_was_killed_is_down_after_its_last_record(
-    tmp_path: Path, snapshots_at: tuple[int, ...], at: str, told: str
+def test_after_its_last_sign_of_life_what_a_killed_node_told_is_a_guess(
+    tmp_path: Path,
+    snapshots_at: tuple[int, ...],
+    alive: str | None,
+    at: str,
+    told: str,
+    probably: dict[str | None, str | None],
 ) -> None:
-    story = Story().at("03:00:00").start().at("03:12:04").register()
-    story.at("03:50:00").heartbeats().be_killed(down_s=60)
+    story = Story(awake=True).at("03:00:00").start().at("03:12:04").register()
+    story.at("03:50:00").heartbeats().be_killed(down_s=180, alive=alive)
     folder = write_journal(tmp_path, story.records, snapshots_at=snapshots_at)
     ran = history("route", "orders", "--at", f"2026-11-15T{at}Z", "--json", folders=(folder,))
-    assert ran.document["nodes"][0]["told"] == told
-    since = "03:12:04" if told == "route" else "03:50:00"
-    assert ran.document["nodes"][0]["since"] == f"2026-11-15T{since}Z"
+    [node] = ran.document["nodes"]
+    expected = told or ("route" if alive else "unknown")
+    assert (node["told"], node["probably"]) == (expected, probably[alive])
+    if expected == "unknown":
+        since = alive or "03:50:00"
+        sign = ", its last sign of life" if alive else ""
+        assert node["since"] == f"2026-11-15T{since}Z"
+        assert node["because"] == (
+            "no record between 03:50:00Z and 03:53:00Z: the node stopped at some moment after"
+            f" {since}Z{sign}, and not in order."
+        )
+        assert node["believed"]
+    assert node["brokers"][0]["broker"] == "broker-a"
+
+
+def test_a_guess_says_that_it_is_one(tmp_path: Path) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:01:00").register()
+    story.be_killed(down_s=180, alive="03:01:20")
+    folder = write_journal(tmp_path, story.records)
+    ran = history("route", "orders", "--at", "2026-11-15T03:01:21Z", folders=(folder,))
+    assert ran.exit_code == 0
+    assert ran.lines[:3] == [
+        f"orders at {FIRST}, 2026-11-15T03:01:21Z: probably the route it had, because no record"
+        " between 03:01:00Z and 03:04:00Z: the node stopped at some moment after 03:01:20Z, its"
+        " last sign of life, and not in order",
+        "",
+        "what was told before, and probably still then:",
+    ]
+    ran = history("route", "orders", "--at", "2026-11-15T03:02:00Z", folders=(folder,))
+    assert ran.exit_code == 1
+    assert ": probably nothing, because no record between" in ran.lines[0]
+    ran = history("route", "payroll", "--at", "2026-11-15T03:01:21Z", folders=(folder,))
+    assert ": probably that there is no route, because no record" in ran.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        ("03:10:00", "route"),
+        ("03:10:01", "stalled"),
+        ("03:11:30", "stalled"),
+        ("03:12:15", "route"),
+    ],
+)
+def test_inside_a_stall_nobody_was_told_anything(tmp_path: Path, at: str, told: str) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:01:00").register()
+    story.at("03:10:00").stall(since="03:10:00", until="03:12:15")
+    folder = write_journal(tmp_path, story.at("03:20:00").heartbeats().records)
+    words = ("route", "orders", "--at", f"2026-11-15T{at}Z")
+    [node] = history(*words, "--json", folders=(folder,)).document["nodes"]
+    assert (node["told"], node["believed"]) == (told, told == "stalled")
+    assert [broker["broker"] for broker in node["brokers"]] == ["broker-a"]
+    ran = history(*words, folders=(folder,))
+    assert ran.exit_code == (told == "stalled")
+    if told == "stalled":
+        assert ran.lines[:3] == [
+            f"orders at {FIRST}, 2026-11-15T{at}Z: nothing was told to anybody, the node listened"
+            " to nobody from 2026-11-15T03:10:00Z to 2026-11-15T03:12:15Z",
+            "",
+            "what it believed, and told nobody:",
+        ]
+
+
+def test_where_nothing_was_recorded_for_long_nothing_is_claimed(tmp_path: Path) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:10:00").register()
+    story.now_ms += 7_200_000
+    folder = write_journal(tmp_path, story.heartbeats().records)
+    words = ("route", "orders", "--at", "2026-11-15T04:10:00Z")
+    [node] = history(*words, "--json", folders=(folder,)).document["nodes"]
+    assert (node["told"], node["probably"]) == ("unknown", None)
+    assert (
+        ": not known, no record between 03:10:00Z and 05:10:00Z, although brokers"
+        in (history(*words, folders=(folder,)).lines[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("at", "told", "probably"),
+    [("03:15:43", "route", None), ("03:15:46", "route", None), ("03:15:47", "unknown", "down")],
+)
+def test_a_node_that_was_killed_and_not_started_again_left_a_sign_of_life(
+    tmp_path: Path, at: str, told: str, probably: str | None
+) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:15:00").register()
+    folder = write_journal(tmp_path, story.records)
+    sign = b'{"v":1,"seq":%d,"wall_ms":%d,"mono_ms":7}' % (story.records[-1].seq, ms("03:15:43"))
+    (folder / "alive.json").write_bytes(sign)
+    ran = history("route", "orders", "--at", f"2026-11-15T{at}Z", "--json", folders=(folder,))
+    [node] = ran.document["nodes"]
+    assert (node["told"], node["probably"]) == (told, probably)
 
 
 @pytest.mark.parametrize(("at", "told"), [("03:19:59", "route"), ("03:20:03", "unknown")])
 def test_while_records_were_lost_nothing_is_known(tmp_path: Path, at: str, told: str) -> None:
-    story = Story().at("03:00:00").start().at("03:12:04").register()
+    story = Story(awake=True).at("03:00:00").start().at("03:12:04").register()
     story.at("03:20:05").lose_records(7, since="03:20:00")
     folder = write_journal(tmp_path, story.records)
     ran = history("route", "orders", "--at", f"2026-11-15T{at}Z", "--json", folders=(folder,))
@@ -161,15 +272,15 @@ def test_each_node_answers_for_itself(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_route_for_programs(folder: Path) -> None:
-    ran = history("route", "orders", "--at", "seq:9", "--json", folders=(folder,))
+    ran = history("route", "orders", "--at", f"seq:{nth(9)}", "--json", folders=(folder,))
     document = ran.document
-    assert document["at"] == "sequence number 9"
+    assert document["at"] == f"sequence number {nth(9)}"
     [node] = document["nodes"]
     assert {k: node[k] for k in ("node", "told", "since", "since_seq", "why", "partial")} == {
         "node": FIRST,
         "told": "route",
         "since": "2026-11-15T03:25:00Z",
-        "since_seq": 9,
+        "since_seq": nth(9),
         "why": None,
         "partial": False,
     }
@@ -193,7 +304,7 @@ def test_a_route_for_programs(folder: Path) -> None:
 
 def test_static_mappings_are_part_of_a_route(tmp_path: Path) -> None:
     mapping = StaticMapping("orders", "broker-a", 4, 1, "__global__", False, ((0, 0), (2, 1)))
-    story = Story().start().at("03:12:04").register(mappings=(mapping,))
+    story = Story(awake=True).start().at("03:12:04").register(mappings=(mapping,))
     folder = write_journal(tmp_path, story.records)
 
     ran = history("route", "orders", folders=(folder,))
@@ -211,11 +322,31 @@ def test_static_mappings_are_part_of_a_route(tmp_path: Path) -> None:
 
 
 def test_absence_for_programs_has_a_reason(folder: Path) -> None:
-    ran = history("route", "payroll", "--json", folders=(folder,))
+    ran = history("route", "payroll", "--at", "2026-11-15T03:55Z", "--json", folders=(folder,))
     [node] = ran.document["nodes"]
     assert ran.exit_code == 1
     assert (node["told"], node["brokers"], node["since"]) == ("none", [], None)
     assert node["why"].startswith("no route, it was never seen")
+
+
+def test_a_journal_without_its_beginning_claims_no_route(tmp_path: Path) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:00:10").register()
+    story.at("03:00:20").register("broker-b").at("03:00:30").heartbeats()
+    folder = write_journal(tmp_path, story.records, sealed_at=(4,))
+    gone = list_folder(folder).sealed[0]
+    (folder / gone.packed).unlink()
+    (folder / gone.manifest).unlink()
+    words = ("route", "orders", "--at", "2026-11-15T03:00:25Z")
+    [node] = history(*words, "--json", folders=(folder,)).document["nodes"]
+    assert (node["told"], node["partial"], node["believed"]) == ("unknown", True, True)
+    assert [broker["broker"] for broker in node["brokers"]] == ["broker-b"]
+    ran = history(*words, folders=(folder,))
+    assert ran.lines[0].endswith(
+        ": not known for sure, what was before the first record, at 2026-11-15T03:00:20Z, is missing"
+    )
+    assert ran.lines[2] == "what is known of it, and there may be more:"
+    ran = history("topic", "orders", "--json", folders=(folder,))
+    assert [version["told"] for version in ran.document["nodes"][0]["versions"]] == ["unknown"] * 2
 
 
 # -- diff
@@ -249,13 +380,15 @@ def test_a_broker_that_went_is_one_line_whatever_it_held(folder: Path) -> None:
 def test_a_diff_may_be_about_a_topic_or_a_broker(
     folder: Path, words: list[str], brokers: list[str]
 ) -> None:
-    ran = history("diff", "--from", "7", "--to", "10", *words, "--json", folders=(folder,))
+    ran = history(
+        "diff", "--from", str(nth(7)), "--to", str(nth(10)), *words, "--json", folders=(folder,)
+    )
     [node] = ran.document["nodes"]
     assert [each["broker"] for each in node["brokers"]] == brokers
 
 
 def test_a_diff_for_programs_counts_and_gives_examples(folder: Path) -> None:
-    ran = history("diff", "--from", "7", "--to", "10", "--json", folders=(folder,))
+    ran = history("diff", "--from", str(nth(7)), "--to", str(nth(10)), "--json", folders=(folder,))
     [node] = ran.document["nodes"]
     went, changed = node["brokers"]
     assert (went["change"], went["topics"], went["details"]) == (
@@ -270,23 +403,56 @@ def test_a_diff_for_programs_counts_and_gives_examples(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("snapshots_at", [(), (3,), (9,), (4, 9, 12)])
-@pytest.mark.parametrize(("begin", "end"), [("4", "9"), ("5", "13"), ("9", "10"), ("10", "4")])
+@pytest.mark.parametrize(("begin", "end"), [(4, 9), (5, 13), (9, 10), (10, 4)])
 def test_a_diff_does_not_depend_on_snapshots(
-    folder: Path, tmp_path: Path, snapshots_at: tuple[int, ...], begin: str, end: str
+    folder: Path, tmp_path: Path, snapshots_at: tuple[int, ...], begin: int, end: int
 ) -> None:
-    other = write_journal(tmp_path / "other", night().records, snapshots_at=snapshots_at)
-    words = ("diff", "--from", begin, "--to", end, "--json")
-    assert history(*words, folders=(other,)).document == history(*words, folders=(folder,)).document
+    snapshots = tuple(map(nth, snapshots_at))
+    other = write_journal(tmp_path / "other", night().records, snapshots_at=snapshots)
+    words = ("diff", "--from", str(nth(begin)), "--to", str(nth(end)), "--json")
+    one, two = (history(*words, folders=(each,)).document for each in (other, folder))
+    assert one["nodes"] == two["nodes"]
 
 
 def test_a_diff_backwards_is_the_other_way_round(folder: Path) -> None:
-    ran = history("diff", "--from", "10", "--to", "9", "--json", folders=(folder,))
+    ran = history("diff", "--from", str(nth(10)), "--to", str(nth(9)), "--json", folders=(folder,))
     [broker] = ran.document["nodes"][0]["brokers"]
     assert (broker["broker"], broker["change"]) == ("broker-a", "came")
 
 
 def test_no_difference_is_said(folder: Path) -> None:
     assert "no difference" in text(history("diff", "--from", "9", "--to", "9", folders=(folder,)))
+
+
+def test_a_diff_from_a_time_nobody_knows_says_so(tmp_path: Path) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:01:00").register()
+    story.at("03:10:00").stall(since="03:10:00", until="03:12:15").register("broker-b")
+    folder = write_journal(tmp_path, story.at("03:20:00").heartbeats().records)
+    words = ("diff", "--from", "2026-11-15T03:11Z", "--to", "2026-11-15T03:20Z")
+    doubt = (
+        "2026-11-15T03:11:00Z: the node listened to nobody from 2026-11-15T03:10:00Z to"
+        " 2026-11-15T03:12:15Z."
+    )
+    assert doubt in history(*words, folders=(folder,)).lines
+    [node] = history(*words, "--json", folders=(folder,)).document["nodes"]
+    assert (node["known"], node["doubts"]) == (True, [doubt])
+    assert [broker["broker"] for broker in node["brokers"]] == ["broker-b"]
+
+
+def test_after_missing_records_a_diff_claims_nothing(tmp_path: Path) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:00:10").register()
+    story.at("03:00:20").register("broker-b").at("03:00:30").register("broker-c")
+    folder = write_journal(tmp_path, story.records, sealed_at=(4, 7))
+    gone = list_folder(folder).sealed[1]
+    (folder / gone.packed).unlink()
+    (folder / gone.manifest).unlink()
+    ran = history("diff", "--from", "4", "--to", "10", folders=(folder,))
+    assert ran.lines[-1] == (
+        "not known: records are missing, and the node did not state its tables since"
+    )
+    ran = history("diff", "--from", "4", "--to", "10", "--json", folders=(folder,))
+    [node] = ran.document["nodes"]
+    assert (node["known"], node["brokers"], node["topics_came"]) == (False, [], [])
 
 
 # -- topic
@@ -369,6 +535,7 @@ def test_sessions_of_a_broker_are_listed(folder: Path) -> None:
             "to": "2026-11-15T03:51:00Z",
             "reason": "stopped",
             "records_lost": 0,
+            "text": "no record between 03:50:00Z and 03:51:00Z: the node was down.",
         }
     ]
     table = text(history("broker", "broker-a", folders=(folder,)))
@@ -395,6 +562,7 @@ def test_conflicts_and_refusals_of_a_broker_are_told(tmp_path: Path) -> None:
 
 def test_a_broker_is_explained_sentence_by_sentence(folder: Path) -> None:
     assert text(history("explain", "broker-a", folders=(folder,))).splitlines() == [
+        f"{FIRST}, journal {folder}",
         "2026-11-15",
         "03:12:04Z broker-a (10.0.0.1:10911, id 0, cluster c) registered from 10.0.0.1:40112 with"
         " 120 topics.",
@@ -413,6 +581,7 @@ def test_a_broker_is_explained_sentence_by_sentence(folder: Path) -> None:
 def test_a_topic_is_explained_sentence_by_sentence(folder: Path) -> None:
     ran = history("explain", "t001", "--to", "2026-11-15T03:45:00Z", folders=(folder,))
     assert text(ran).splitlines() == [
+        f"{FIRST}, journal {folder}",
         "2026-11-15",
         "03:12:04Z t001 appeared on broker-a with 8 read and 8 write queues, permission RW-, by a"
         " registration from 10.0.0.1:40112.",
@@ -426,7 +595,7 @@ def test_a_topic_is_explained_sentence_by_sentence(folder: Path) -> None:
 def test_a_name_that_broker_and_topic_share_is_the_brokers_unless_told_otherwise(
     tmp_path: Path,
 ) -> None:
-    story = Story().start().at("03:12:04").register(topics=["broker-a", "orders"])
+    story = Story(awake=True).start().at("03:12:04").register(topics=["broker-a", "orders"])
     folder = write_journal(tmp_path, story.records)
     assert history("explain", "broker-a", "--json", folders=(folder,)).document["kind"] == "broker"
     ran = history("explain", "broker-a", "--topic", "--json", folders=(folder,))
@@ -436,15 +605,15 @@ def test_a_name_that_broker_and_topic_share_is_the_brokers_unless_told_otherwise
 
 def test_a_long_explanation_is_cut_to_its_last_lines(folder: Path) -> None:
     ran = history("explain", "broker-a", "--limit", "2", folders=(folder,))
-    assert len(ran.lines) == 3
+    assert len(ran.lines) == 4
     assert ran.stderr == "5 earlier lines are left out; --limit 0 shows all.\n"
-    assert len(history("explain", "broker-a", "--limit", "0", folders=(folder,)).lines) == 8
+    assert len(history("explain", "broker-a", "--limit", "0", folders=(folder,)).lines) == 9
 
 
 def test_several_nodes_are_explained_together(folder: Path, tmp_path: Path) -> None:
     second = write_journal(tmp_path / "second", night(SECOND, flaky=False).records)
     ran = history("explain", "broker-a", folders=(second, folder))
-    assert [line.split(" ")[:2] for line in ran.lines[1:4]] == [
+    assert [line.split(" ")[:2] for line in ran.lines[3:6]] == [
         ["03:12:04Z", f"{SECOND}:"],
         ["03:12:04Z", f"{FIRST}:"],
         ["03:20:00Z", f"{SECOND}:"],
@@ -461,13 +630,15 @@ def both(folder: Path, tmp_path: Path) -> tuple[Path, Path]:
 
 def test_where_two_nodes_disagreed_is_shown(both: tuple[Path, Path]) -> None:
     ran = history("compare", folders=both)
-    assert ran.lines[:3] == [
+    assert ran.lines[:5] == [
         f"{FIRST} and {SECOND} from 2026-11-15T03:00:00Z to 2026-11-15T03:55:00Z",
-        f"clock of {SECOND}: 0 ms ahead of that of {FIRST}, give or take 1 s (2 registrations seen"
+        f"clock of {SECOND}: taken to agree with that of {FIRST} within 2 s (2 registrations seen"
         " by both)",
+        f"{FIRST}: no record between 03:50:00Z and 03:51:00Z: the node was down.",
+        f"{SECOND}: no record between 03:50:00Z and 03:51:00Z: the node was down.",
         "",
     ]
-    assert [re.split(r" {2,}", line) for line in ran.lines[5:]] == [
+    assert [re.split(r" {2,}", line) for line in ran.lines[7:]] == [
         [
             "broker-a",
             "2026-11-15T03:40:11Z",
@@ -484,8 +655,28 @@ def test_where_two_nodes_disagreed_is_shown(both: tuple[Path, Path]) -> None:
 def test_a_comparison_for_programs(both: tuple[Path, Path]) -> None:
     document = history("compare", "--topic", "t001", "--json", folders=both).document
     assert document["clocks"] == [
-        {"node": SECOND, "offset_ms": 0, "uncertainty_ms": 1000, "samples": 2}
+        {
+            "node": SECOND,
+            "from": "2026-11-15T03:00:00Z",
+            "to": "2026-11-15T03:55:00Z",
+            "offset_ms": 0,
+            "uncertainty_ms": 2000,
+            "samples": 2,
+            "agreeing": 2,
+            "assumed": True,
+            "asked": False,
+        }
     ]
+    assert document["unknown"] == [
+        {
+            "node": node,
+            "from": "2026-11-15T03:50:00Z",
+            "to": "2026-11-15T03:51:00Z",
+            "reason": "stopped",
+        }
+        for node in (FIRST, SECOND)
+    ]
+    assert (document["partial"], document["compared_ms"]) == (False, 54 * 60_000)
     [broker] = document["brokers"]
     assert (broker["cluster"], broker["broker"]) == ("c", "broker-a")
     assert broker["divergences"] == [
@@ -506,27 +697,51 @@ def test_a_comparison_for_programs(both: tuple[Path, Path]) -> None:
 
 def test_nodes_that_agreed_are_said_to_have(folder: Path, tmp_path: Path) -> None:
     second = write_journal(tmp_path / "second", night(SECOND).records)
-    assert text(history("compare", folders=(folder, second))).endswith("\nthe nodes agreed\n")
+    assert text(history("compare", folders=(folder, second))).endswith(
+        "\nthe nodes agreed wherever both are known\n"
+    )
 
 
 def test_a_comparison_may_be_of_a_period(both: tuple[Path, Path]) -> None:
-    ran = history("compare", "--from", "2026-11-15T03:45Z", folders=both)
-    assert ran.lines[-1] == "the nodes agreed"
-
-
-def test_a_clock_that_is_wrong_is_reported_and_allowed_for(folder: Path, tmp_path: Path) -> None:
-    story = Story(node=SECOND, clock_ahead_ms=600_000).at("03:00:00").start()
-    story.at("03:12:04").register(topics=TOPICS, version=1).at("03:12:05").register(
-        "broker-b", version=1
+    ran = history(
+        *("compare", "--from", "2026-11-15T03:45Z", "--to", "2026-11-15T03:49Z"), folders=both
     )
-    story.at("03:25:00").set_writable("broker-b", writable=False, peer="10.0.0.9:51234")
-    story.at("03:40:11").lose().at("03:40:41").register(topics=TOPICS, version=1)
-    second = write_journal(tmp_path / "second", story.at("03:45:00").heartbeats().records)
-
-    ran = history("compare", folders=(folder, second))
-
-    assert ran.lines[1].startswith(f"clock of {SECOND}: 10 min ahead of that of {FIRST}")
     assert ran.lines[-1] == "the nodes agreed"
+
+
+def test_a_clock_that_is_wrong_is_reported_and_allowed_for(tmp_path: Path) -> None:
+    folders = []
+    for node, ahead_ms in ((FIRST, 0), (SECOND, 600_000)):
+        story = Story(awake=True, node=node, clock_ahead_ms=ahead_ms).at("03:00:00").start()
+        for broker in ("broker-a", "broker-b", "broker-c"):
+            story.at("03:12:04").register(broker, topics=TOPICS, version=1)
+        story.at("03:40:11").lose().at("03:40:41").register(topics=TOPICS, version=1)
+        folders.append(write_journal(tmp_path / node, story.at("03:45:00").heartbeats().records))
+
+    ran = history("compare", folders=tuple(folders))
+
+    assert ran.lines[1] == (
+        f"clock of {SECOND}: 10 min ahead of that of {FIRST}, give or take 100 ms (3 registrations"
+        " seen by both)"
+    )
+    assert ran.lines[-1] == "the nodes agreed"
+
+
+def test_clocks_of_which_nothing_is_known_are_not_compared_by(tmp_path: Path) -> None:
+    folders = []
+    for node, broker in ((FIRST, "broker-a"), (SECOND, "broker-b")):
+        story = Story(awake=True, node=node).at("03:00:00").start().at("03:12:04").register(broker)
+        folders.append(write_journal(tmp_path / node, story.at("03:45:00").heartbeats().records))
+    ran = history("compare", folders=tuple(folders))
+    assert (ran.exit_code, ran.stderr) == (1, "")
+    assert ran.lines[1:] == [
+        f"clock of {SECOND}: not known against that of {FIRST}, nothing was surely seen by both;"
+        " nothing is compared by it",
+        "",
+        "nothing can be compared: how far apart the clocks of the nodes are is not known",
+    ]
+    document = history("compare", "--json", folders=tuple(folders)).document
+    assert (document["clocks"][0]["offset_ms"], document["brokers"]) == (None, [])
 
 
 # -- the document
@@ -632,7 +847,7 @@ def test_a_moment_before_the_journal_is_told_when_it_begins(folder: Path, words:
 def test_where_one_of_two_journals_begins_too_late_the_other_one_answers(
     folder: Path, tmp_path: Path
 ) -> None:
-    late = Story(node=SECOND).at("03:30:00").start().register()
+    late = Story(awake=True, node=SECOND).at("03:30:00").start().register()
     second = write_journal(tmp_path / "second", late.records)
     ran = history("route", "orders", "--at", "2026-11-15T03:20:00Z", folders=(folder, second))
     assert ran.exit_code == 1
@@ -665,7 +880,8 @@ def test_what_is_no_moment_is_wrong_usage(folder: Path, words: list[str]) -> Non
 
 def test_one_journal_cannot_be_compared(folder: Path) -> None:
     assert complaint(history("compare", folders=(folder,)), 2) == (
-        "Error: give --journal at least twice: one node agrees with itself"
+        "Error: give --journal at least twice, or -n with several nodes: one node agrees with"
+        " itself"
     )
     assert complaint(history("compare", folders=(folder, folder)), 1) == (
         f"Error: the journals are of one node, {FIRST}: there is nothing to compare"
@@ -679,7 +895,7 @@ def test_journals_are_compared_by_time_and_not_by_number(both: tuple[Path, Path]
 
 
 def test_journals_without_a_common_time_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
-    late = Story(node=SECOND).at("2026-11-17T03:30:00Z").start().register(version=99)
+    late = Story(awake=True, node=SECOND).at("2026-11-17T03:30:00Z").start().register(version=99)
     second = write_journal(tmp_path / "second", late.records)
     assert complaint(history("compare", folders=(folder, second)), 1) == (
         f"Error: there is no time of which {FIRST} and {SECOND} both tell"
@@ -692,7 +908,7 @@ def damaged(folder: Path) -> str:
     return packed.name
 
 
-@pytest.mark.parametrize("words", [["route", "orders", "--at", "seq:7"], *COMMANDS[1:]])
+@pytest.mark.parametrize("words", [["route", "orders", "--at", f"seq:{nth(7)}"], *COMMANDS[1:]])
 def test_a_damaged_segment_is_named_and_the_rest_answers(folder: Path, words: list[str]) -> None:
     name = damaged(folder)
     ran = history(*words, folders=(folder,))
@@ -720,7 +936,7 @@ def test_a_journal_of_a_newer_schema_is_refused_with_both_numbers(folder: Path) 
 
 def test_names_that_would_move_the_cursor_are_made_harmless(tmp_path: Path) -> None:
     nasty = "or\x1b[2Jders\nx"
-    story = Story().start().at("03:12:04").register(topics=[nasty, "orders"])
+    story = Story(awake=True).start().at("03:12:04").register(topics=[nasty, "orders"])
     folder = write_journal(tmp_path, story.records)
     for words in (["route", nasty], ["topic", nasty], ["explain", nasty], ["diff", "--from", "1"]):
         ran = history(*words, folders=(folder,))
@@ -766,4 +982,4 @@ def test_it_runs_as_a_program(folder: Path) -> None:
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("2026-11-15\n03:12:04Z t001 appeared on broker-a")
+    assert ran.stdout.startswith(f"{FIRST}, journal {folder}\n2026-11-15\n03:12:04Z t001 appeared")

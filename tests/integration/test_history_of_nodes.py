@@ -1,12 +1,18 @@
 """``routebook history -n``: the latest records of running nodes."""
 
+import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from routebook.cli.main import cli
+from routebook.journal.record import encode
 from routebook.testing import Workbench
+from support.misbehaving import Behaviour, Caller, Server, answer
+from support.raw import SYSTEM_ERROR
+from support.stories import Story
 
 
 def ask(*words: str) -> tuple[int, str, str]:
@@ -50,3 +56,92 @@ def test_folders_and_nodes_are_not_asked_together(tmp_path: Path) -> None:
     code, _, said = ask("explain", "x", "-n", "127.0.0.1:1", "--journal", str(tmp_path))
     assert code == 2
     assert "--journal or -n, not both" in said
+
+
+# -- nodes that do not say what they believed before
+
+
+def sending(story: Story, after: str, fields: dict[str, str]) -> Behaviour:
+    """A node that sends what was recorded after a time, without a state, and has no health."""
+    known = Story().at(after).now_ms
+    body = b"".join(encode(record) for record in story.records if record.wall_ms > known)
+
+    async def behave(caller: Caller) -> None:
+        while True:
+            request = await caller.request()
+            if request.code == 19_002:
+                await caller.send(answer(request.opaque, body=body, ext_fields=fields))
+            else:
+                await caller.send(answer(request.opaque, SYSTEM_ERROR, remark="what is that?"))
+
+    return behave
+
+
+def old(number: int) -> Story:
+    """Three brokers register, change, and one of them leaves ns-2 for a while."""
+    story = Story(node=f"ns-{number}", awake=True).at("03:00:00").start()
+    for broker in ("broker-a", "broker-b", "broker-c"):
+        story.at("03:01:00").register(broker, version=1)
+    for version in (2, 3, 4):
+        story.at(f"03:0{version}:00").register(version=version, same_connection=True)
+    if number == 2:
+        story.at("03:05:00").lose().at("03:05:30").register(version=4)
+    return story.at("03:06:00").heartbeats()
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"dropped": "0"}, "the node did not say what it believed before its records"),
+        ({"dropped": "7"}, "7 older records did not fit into the answer of the node"),
+        (
+            {"dropped": "0", "from_seq": "5", "state": "no", "why": "It is too large."},
+            "the node did not say what it believed before its records: It is too large",
+        ),
+    ],
+    ids=["older-version", "dropped", "too-large"],
+)
+async def test_an_answer_that_begins_with_no_state_says_so_and_finds_nothing(
+    fields: dict[str, str], why: str
+) -> None:
+    async with (
+        Server(sending(old(1), "00:00:00", {"dropped": "0"})) as whole,
+        Server(sending(old(2), "03:01:30", fields)) as part,
+    ):
+
+        async def told(*words: str) -> tuple[int, str, str]:
+            return await asyncio.to_thread(ask, *words)
+
+        code, text, _ = await told("explain", "broker-a", "-n", part.address)
+        assert (code, text.splitlines()[:2]) == (
+            0,
+            [f"ns-2, asked at {part.address}", f"ns-2: what was before is not known, {why}"],
+        )
+        _, text, _ = await told("explain", "broker-a", "-n", part.address, "--json")
+        document = json.loads(text)
+        assert (document["partial"], document["sources"][0]["partial"]) == (True, why)
+        _, text, _ = await told("route", "orders", "-n", part.address, "--json")
+        assert json.loads(text)["nodes"][0]["partial"] is True
+        both = f"{whole.address};{part.address}"
+        code, text, _ = await told("compare", "-n", both)
+        assert code == 1
+        assert f"ns-2: what was before its records is not known, {why}" in text.splitlines()
+        assert text.splitlines()[-1].startswith("nothing can be compared: at no time is it known")
+        _, text, _ = await told("compare", "-n", both, "--json")
+        assert (json.loads(text)["partial"], json.loads(text)["brokers"]) == (True, [])
+
+
+async def test_a_node_that_has_no_past_to_tell_is_said_so() -> None:
+    async with Server(sending(Story(), "00:00:00", {"dropped": "0"})) as server:
+        code, _, said = await asyncio.to_thread(ask, "explain", "x", "-n", server.address)
+    assert (code, said) == (3, f"Error: {server.address}: remembers nothing yet\n")
+
+
+async def test_what_cannot_be_read_of_an_answer_is_said() -> None:
+    fields = {"dropped": "0", "from_seq": "soon", "state": "yes"}
+    async with Server(sending(old(1), "00:00:00", fields)) as server:
+        code, _, said = await asyncio.to_thread(ask, "explain", "x", "-n", server.address)
+    assert code == 3
+    assert said == (
+        f"Error: {server.address}: what it sent cannot be read: from_seq is 'soon', not a number\n"
+    )

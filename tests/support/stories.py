@@ -17,6 +17,7 @@ from routebook.events import (
     Event,
     HeartbeatGaps,
     JournalRecovered,
+    NodeStalled,
     NodeStarted,
     NodeStopped,
     QueryCount,
@@ -33,6 +34,7 @@ from routebook.state.routes import RouteTable
 DAY = "2026-11-15"
 SHAPE = QueueShape(8, 8, 6, 0)
 TIMEOUT_MS = 120_000
+WINDOW_MS = 60_000
 
 
 class _Note(TypedDict):
@@ -49,11 +51,16 @@ def ms(time: str) -> int:
 
 @dataclass(slots=True)
 class Story:
-    """One node. Brokers live at 10.0.0.<number>:10911 and call from port 40112 of that host."""
+    """One node. Brokers live at 10.0.0.<number>:10911 and call from port 40112 of that host.
+
+    ``awake``: it says so once a minute when there is nothing else to say, as nodes do. Without that
+    a story that waits for long is one of a node that may have been frozen meanwhile.
+    """
 
     node: str = "ns-1-0a1b2c3d"
     now_ms: int = ms("03:00:00")
     clock_ahead_ms: int = 0
+    awake: bool = False
     records: list[Record] = field(default_factory=list)
     _revision: Revision = field(default_factory=Revision)
     _links: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -61,6 +68,7 @@ class Story:
     _connections: int = 0
     _versions: int = 0
     _started_ms: int = 0
+    _booted_ms: int = ms("00:00:00")
     _seq: int = 0
     _table: RouteTable = field(init=False)
 
@@ -75,11 +83,21 @@ class Story:
     # -- time
 
     def at(self, time: str) -> "Story":
-        self.now_ms = ms(time)
-        return self
+        return self._go_on(ms(time))
 
     def wait(self, seconds: float) -> "Story":
-        self.now_ms += round(seconds * 1000)
+        return self._go_on(self.now_ms + round(seconds * 1000))
+
+    def _go_on(self, now_ms: int) -> "Story":
+        if self.awake and self.records and not isinstance(self.records[-1].event, NodeStopped):
+            while self.now_ms + WINDOW_MS < now_ms:
+                self.now_ms += WINDOW_MS
+                self.add(
+                    RouteQueries(
+                        **self._note(Cause.WINDOW), window_ms=WINDOW_MS, topics=(), others=0
+                    )
+                )
+        self.now_ms = now_ms
         return self
 
     # -- what is recorded
@@ -88,7 +106,7 @@ class Story:
         for event in events:
             self._seq += 1
             wall_ms = self.now_ms + self.clock_ahead_ms
-            mono_ms = self.now_ms - self._started_ms
+            mono_ms = self.now_ms - self._booted_ms
             self.records.append(Record(self._seq, wall_ms, mono_ms, self.node, event))
         return self
 
@@ -186,7 +204,7 @@ class Story:
                 broker_id=broker_id,
                 addr=f"10.0.0.{host}:10911",
                 generation=1,
-                window_ms=60_000,
+                window_ms=WINDOW_MS,
                 gaps_ms=tuple(round(gap * 1000) for gap in gaps_s),
             )
         )
@@ -205,7 +223,7 @@ class Story:
         return self.add(
             RouteQueries(
                 **self._note(Cause.WINDOW),
-                window_ms=60_000,
+                window_ms=WINDOW_MS,
                 topics=(QueryCount(topic, known, unknown, not_ready),),
                 others=0,
             )
@@ -233,15 +251,45 @@ class Story:
         topics = len(list(self._table.topics))
         return self.add(NodeStopped(**self._note(Cause.STOP), brokers=brokers, topics=topics))
 
-    def be_killed(self, *, down_s: float, torn_bytes: int = 0, recovering: bool = True) -> "Story":
-        """Killed now, and started again after ``down_s``."""
-        self.wait(down_s)
+    def be_killed(
+        self,
+        *,
+        down_s: float,
+        torn_bytes: int = 0,
+        recovering: bool = True,
+        alive: str | None = None,
+    ) -> "Story":
+        """Killed now, and started again after ``down_s``; last known ``alive`` then."""
+        self.now_ms += round(down_s * 1000)
         last_seq, self._seq = self._seq, (self._seq // 2**20 + 1) * 2**20 - 1
-        self._started_ms = self.now_ms
         self.add(
-            JournalRecovered(**self._note(Cause.JOURNAL), last_seq=last_seq, torn_bytes=torn_bytes)
+            JournalRecovered(
+                **self._note(Cause.JOURNAL),
+                last_seq=last_seq,
+                torn_bytes=torn_bytes,
+                alive_ms=None if alive is None else ms(alive),
+            )
         )
         return self.start(recovering=recovering)
+
+    def stall(self, *, since: str, until: str | None = None) -> "Story":
+        """It wakes now, or then, and had listened to nobody."""
+        self.now_ms = self.now_ms if until is None else ms(until)
+        from_ms, to_ms = ms(since) + self.clock_ahead_ms, self.now_ms + self.clock_ahead_ms
+        return self.add(
+            NodeStalled(
+                **self._note(Cause.STALL),
+                from_ms=from_ms,
+                to_ms=to_ms,
+                longest_ms=to_ms - from_ms,
+                clock_ms=0,
+            )
+        )
+
+    def boot_machine(self) -> "Story":
+        """The monotonic clock begins anew."""
+        self._booted_ms = self.now_ms - 20_000
+        return self
 
     def confirm(self, broker: str = "broker-a", *, host: int = 1, cluster: str = "c") -> "Story":
         return self.add(

@@ -13,20 +13,19 @@ from rich.console import Group, RenderableType
 
 from routebook.cli import historyevents as events
 from routebook.cli import historyviews as views
-from routebook.cli.errors import NO, CannotAsk, Negative
-from routebook.cli.journal import default_folder
+from routebook.cli.errors import NO, Negative
+from routebook.cli.historysources import Source, sources
+from routebook.cli.historyviews import Origin
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, json_option, say
 from routebook.cli.progress import Told, progress_shown
-from routebook.client import NameServerError
 from routebook.history import questions
+from routebook.history.comparing import comparison_of
 from routebook.history.explain import merged
 from routebook.history.journals import AfterJournal, BeforeJournal, Journal
 from routebook.history.questions import period
 from routebook.history.times import AtTime, BadTime, Moment, parse
-from routebook.history.versions import Told as WasTold
 from routebook.journal.errors import JournalError
-from routebook.journal.folder import ACTIVE
 
 Answer = TypeVar("Answer")
 
@@ -49,15 +48,19 @@ def _moment_option(
     return click.option(flag, name, callback=_moment, metavar="TIME", **more)
 
 
-class _Asked:
+class _Answering:
     """The journals a question goes to, and what kept them from answering it."""
 
-    def __init__(self, folders: Sequence[Path], told: Told) -> None:
+    def __init__(self, asked: Sequence[Source], told: Told) -> None:
         self.troubles: list[str] = []
         try:
-            self.journals = [Journal(folder, told) for folder in folders]
+            self.journals = [source.journal(told) for source in asked]
         except JournalError as error:
             raise Negative(str(error)) from error
+        self.origins = [
+            Origin(journal.node, source.name, journal.partial)
+            for journal, source in zip(self.journals, asked, strict=True)
+        ]
 
     def each(self, ask: Callable[[Journal], Answer]) -> list[Answer]:
         """What each journal answers; raises Negative when none does."""
@@ -84,7 +87,7 @@ class _Asked:
 
 
 @contextmanager
-def _asked(folders: Sequence[Path]) -> Iterator[_Asked]:
+def _answering(asked: Sequence[Source]) -> Iterator[_Answering]:
     """Shows how far the reading is, when it takes long."""
     began_s = monotonic()
     with progress_shown() as told:
@@ -93,21 +96,21 @@ def _asked(folders: Sequence[Path]) -> Iterator[_Asked]:
             if monotonic() - began_s > SHOW_PROGRESS_AFTER_S:
                 told(stage, done, total)
 
-        yield _Asked(folders, told_later)
+        yield _Answering(asked, told_later)
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give ``command`` --journal, -n and --json, as ``folders`` and ``output``."""
+    """Give ``command`` --journal, -n and --json, as ``asked`` and ``output``."""
 
     @functools.wraps(command)
     def wrapped(asking: Asking, folders: tuple[Path, ...], as_json: bool, **others: Any) -> Any:
         context = click.get_current_context()
-        if context.params["namesrv_addr"] is not None:
-            if folders:
-                raise click.UsageError("give --journal or -n, not both")
-            downloads = context.with_resource(TemporaryDirectory(prefix="routebook-history-"))
-            folders = tuple(_downloaded(asking, Path(downloads)))
-        return command(folders=folders or (default_folder(),), output=Output(as_json), **others)
+        namesrv_addr = context.params["namesrv_addr"]
+        if namesrv_addr is not None and folders:
+            raise click.UsageError("give --journal or -n, not both")
+        downloads = context.with_resource(TemporaryDirectory(prefix="routebook-history-"))
+        asked = sources(folders, namesrv_addr, asking, Path(downloads))
+        return command(asked=asked, output=Output(as_json), **others)
 
     shown = asking_options(json_option(wrapped))
     return click.option(
@@ -116,28 +119,9 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path),
         multiple=True,
         metavar="DIR",
-        help="A node's journal folder; once for each node. Default: that of a node of yours."
-        " With -n nodes are asked for their latest records instead.",
+        help="A node's journal folder; once for each node. With -n, or else NAMESRV_ADDR, nodes are"
+        " asked for their latest records instead. Without any: the journal of a node of yours.",
     )(shown)
-
-
-def _downloaded(asking: Asking, folder: Path) -> Iterator[Path]:
-    """The latest records of the nodes asked, as journals."""
-    answers = asking.run(lambda client: client.on_every_node(lambda node: node.recent()))
-    failures = []
-    for number, (address, lines) in enumerate(answers.items()):
-        if isinstance(lines, NameServerError):
-            failures.append(str(lines))
-        elif not lines:
-            failures.append(f"{address}: remembers nothing yet")
-        else:
-            (folder / str(number)).mkdir()
-            (folder / str(number) / ACTIVE).write_bytes(b"".join(line + b"\n" for line in lines))
-            yield folder / str(number)
-    if len(failures) == len(answers):
-        raise CannotAsk("; ".join(failures))
-    for failure in failures:
-        say(f"Warning: {failure}")
 
 
 def _period_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,20 +152,20 @@ def history() -> None:
 @click.argument("topic")
 @_moment_option("--at", "moment", default="now", help="The moment; default now.")
 @_common
-def route(output: Output, folders: tuple[Path, ...], topic: str, moment: Moment) -> None:
+def route(output: Output, asked: list[Source], topic: str, moment: Moment) -> None:
     """Show the route of TOPIC as clients were told it, node by node, and since when.
 
     Exit code 1 when there was none.
     """
-    with _asked(folders) as asked:
-        answers = asked.each(lambda journal: questions.route_at(journal, topic, moment))
+    with _answering(asked) as answering:
+        answers = answering.each(lambda journal: questions.route_at(journal, topic, moment))
     _show(
         output,
         Group(*views.routes(topic, moment, answers)),
-        views.routes_document(topic, moment, answers),
+        views.routes_document(topic, moment, answers, answering.origins),
     )
-    asked.complain()
-    if not any(a.followed.last and a.followed.last.told is WasTold.ROUTE for a in answers):
+    answering.complain()
+    if not any(answer.shows_route for answer in answers):
         raise click.exceptions.Exit(NO)
 
 
@@ -193,15 +177,15 @@ def route(output: Output, folders: tuple[Path, ...], topic: str, moment: Moment)
 @_common
 def diff(
     output: Output,
-    folders: tuple[Path, ...],
+    asked: list[Source],
     begin: Moment,
     end: Moment,
     topic: str | None,
     broker: str | None,
 ) -> None:
     """Show which brokers and topics came, went or changed between two moments."""
-    with _asked(folders) as asked:
-        answers = asked.each(
+    with _answering(asked) as answering:
+        answers = answering.each(
             lambda journal: questions.changes_between(
                 journal, begin, end, topic=topic, broker=broker
             )
@@ -209,9 +193,9 @@ def diff(
     _show(
         output,
         Group(*views.changes(begin, end, answers)),
-        views.changes_document(begin, end, answers),
+        views.changes_document(begin, end, answers, answering.origins),
     )
-    asked.complain()
+    answering.complain()
 
 
 @history.command(name="topic")
@@ -219,23 +203,27 @@ def diff(
 @_period_options
 @_common
 def topic_(
-    output: Output, folders: tuple[Path, ...], topic: str, begin: Moment | None, end: Moment | None
+    output: Output, asked: list[Source], topic: str, begin: Moment | None, end: Moment | None
 ) -> None:
     """Show all versions of the route of TOPIC: from when to when, what changed, and why.
 
     Exit code 1 when no node ever had a route for it.
     """
-    with _asked(folders) as asked:
-        answers = asked.each(
+    with _answering(asked) as answering:
+        answers = answering.each(
             lambda journal: (
                 journal.node,
                 questions.versions_of(journal, topic, period(journal, begin, end)),
             )
         )
-    if not any(v.told is WasTold.ROUTE for _, versions in answers for v in versions):
-        raise Negative(f"no route for {topic} is known of {views.time_told(asked.journals)}")
-    _show(output, Group(*views.versions(answers)), views.versions_document(topic, answers))
-    asked.complain()
+    if not any(v.parts for _, versions in answers for v in versions):
+        raise Negative(f"no route for {topic} is known of {views.time_told(answering.journals)}")
+    _show(
+        output,
+        Group(*views.versions(answers)),
+        views.versions_document(topic, answers, answering.origins),
+    )
+    answering.complain()
 
 
 @history.command()
@@ -243,23 +231,27 @@ def topic_(
 @_period_options
 @_common
 def broker(
-    output: Output, folders: tuple[Path, ...], name: str, begin: Moment | None, end: Moment | None
+    output: Output, asked: list[Source], name: str, begin: Moment | None, end: Moment | None
 ) -> None:
     """Show the sessions of the brokers called NAME: how long, how regular, why they ended.
 
     Conflicts and refused requests too. Exit code 1 when no node ever knew one.
     """
-    with _asked(folders) as asked:
-        answers = asked.each(
+    with _answering(asked) as answering:
+        answers = answering.each(
             lambda journal: (
                 journal.node,
                 questions.sessions_of(journal, name, period(journal, begin, end)),
             )
         )
     if not any(found.sessions or found.conflicts or found.refusals for _, found in answers):
-        raise Negative(f"no broker {name} is known of {views.time_told(asked.journals)}")
-    _show(output, Group(*events.sessions(answers)), events.sessions_document(name, answers))
-    asked.complain()
+        raise Negative(f"no broker {name} is known of {views.time_told(answering.journals)}")
+    _show(
+        output,
+        Group(*events.sessions(answers)),
+        events.sessions_document(name, answers, answering.origins),
+    )
+    answering.complain()
 
 
 @history.command()
@@ -276,7 +268,7 @@ def broker(
 @_common
 def explain(
     output: Output,
-    folders: tuple[Path, ...],
+    asked: list[Source],
     name: str,
     only_topic: bool,
     limit: int,
@@ -287,23 +279,25 @@ def explain(
 
     Brokers have a topic of their own name: unless --topic is given, the broker is told of.
     """
-    with _asked(folders) as asked:
-        answers = asked.each(
+    with _answering(asked) as answering:
+        answers = answering.each(
             lambda journal: questions.explanation(journal, name, period(journal, begin, end))
         )
     brokers = merged([answer.broker for answer in answers])
     lines = merged([answer.topic for answer in answers]) if only_topic or not brokers else brokers
     if not lines:
-        raise Negative(f"nothing about {name} is known of {views.time_told(asked.journals)}")
+        raise Negative(f"nothing about {name} is known of {views.time_told(answering.journals)}")
     shown = lines[-limit:] if limit else lines
     _show(
         output,
-        events.explanation(shown),
-        events.explanation_document(name, "broker" if lines is brokers else "topic", shown),
+        Group(*events.explanation(shown, answering.origins)),
+        events.explanation_document(
+            name, "broker" if lines is brokers else "topic", shown, answering.origins
+        ),
     )
     if len(shown) < len(lines):
         say(f"{len(lines) - len(shown)} earlier lines are left out; --limit 0 shows all.")
-    asked.complain()
+    answering.complain()
 
 
 @history.command()
@@ -312,30 +306,39 @@ def explain(
 @_common
 def compare(
     output: Output,
-    folders: tuple[Path, ...],
+    asked: list[Source],
     topic: str | None,
     begin: Moment | None,
     end: Moment | None,
 ) -> None:
     """Show when nodes told clients different things, what, and how that ended.
 
-    Give --journal at least twice. Times are those of the first node. Differences that the clocks
-    of the nodes may account for are not shown.
+    Give --journal at least twice, or -n with several nodes. Times are those of the first node.
+    Differences that the clocks of the nodes may account for are not shown; of time in which a node
+    was down, stalled or silent, nothing is said.
     """
-    if len(folders) < 2:
-        raise click.UsageError("give --journal at least twice: one node agrees with itself")
+    if len(asked) < 2:
+        raise click.UsageError(
+            "give --journal at least twice, or -n with several nodes: one node agrees with itself"
+        )
     times = (begin, end)
     if not all(moment is None or isinstance(moment, AtTime) for moment in times):
         raise click.UsageError("nodes have sequence numbers of their own: give times")
-    with _asked(folders) as asked:
+    with _answering(asked) as answering:
         try:
-            answer = questions.comparison_of(
-                asked.journals,
+            answer = comparison_of(
+                answering.journals,
                 topic=topic,
                 begin=begin if isinstance(begin, AtTime) else None,
                 end=end if isinstance(end, AtTime) else None,
             )
         except JournalError as error:
             raise Negative(str(error)) from error
-    _show(output, Group(*events.comparison(answer)), events.comparison_document(answer))
-    asked.complain()
+    _show(
+        output,
+        Group(*events.comparison(answer)),
+        events.comparison_document(answer, answering.origins),
+    )
+    answering.complain()
+    if not answer.comparison.compared_ms:
+        raise click.exceptions.Exit(NO)

@@ -7,12 +7,13 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from routebook.cli.historyviews import Origin, origins_document
 from routebook.cli.output import table_of
 from routebook.cli.plain import one_line, word
-from routebook.history.diverge import BrokerClaim, Claim, Divergence, Ending
+from routebook.history.comparing import ClockTold, ComparisonAnswer
+from routebook.history.diverge import Blind, BrokerClaim, Claim, Divergence, Ending
 from routebook.history.explain import Line, as_text
-from routebook.history.questions import ComparisonAnswer
-from routebook.history.sentences import sentence
+from routebook.history.sentences import sentence, silence_sentence
 from routebook.history.sessions import BrokerHistory, Session
 from routebook.history.skew import Skew
 from routebook.history.times import exact, span, to_second
@@ -85,9 +86,12 @@ def _remarks(title: str, records: Sequence[Record]) -> Iterator[RenderableType]:
         yield Text(f"and {len(records) - _MOST_REMARKS} before")
 
 
-def sessions_document(name: str, answers: Iterable[tuple[str, BrokerHistory]]) -> dict[str, Any]:
+def sessions_document(
+    name: str, answers: Iterable[tuple[str, BrokerHistory]], origins: Iterable[Origin]
+) -> dict[str, Any]:
     return {
         "broker": name,
+        "sources": origins_document(origins),
         "nodes": [
             {
                 "node": node,
@@ -100,6 +104,7 @@ def sessions_document(name: str, answers: Iterable[tuple[str, BrokerHistory]]) -
                         "to": exact(silence.until_ms),
                         "reason": silence.reason.value,
                         "records_lost": silence.lost,
+                        "text": silence_sentence(silence),
                     }
                     for silence in found.silences
                 ],
@@ -146,14 +151,26 @@ def _remark_document(record: Record) -> dict[str, Any]:
 # -- explain
 
 
-def explanation(lines: Sequence[Line]) -> RenderableType:
-    return "\n".join(map(one_line, as_text(lines)))
+def explanation(lines: Sequence[Line], origins: Iterable[Origin]) -> Iterator[RenderableType]:
+    for origin in origins:
+        yield Text(f"{origin.node}, {origin.source}", style="bold")
+        if origin.partial:
+            yield Text(_not_all(origin), style="yellow")
+    yield "\n".join(map(one_line, as_text(lines)))
 
 
-def explanation_document(name: str, kind: str, lines: Iterable[Line]) -> dict[str, Any]:
+def _not_all(origin: Origin) -> str:
+    return f"{origin.node}: what was before is not known, {one_line(origin.partial)}"
+
+
+def explanation_document(
+    name: str, kind: str, lines: Iterable[Line], origins: Sequence[Origin]
+) -> dict[str, Any]:
     return {
         "name": name,
         "kind": kind,
+        "sources": origins_document(origins),
+        "partial": any(origin.partial for origin in origins),
         "lines": [
             {"at": exact(line.wall_ms), "seq": line.seq, "node": line.node, "text": line.text}
             for line in lines
@@ -164,27 +181,60 @@ def explanation_document(name: str, kind: str, lines: Iterable[Line]) -> dict[st
 # -- compare
 
 
+_MOST_BLIND = 10
+
+
 def comparison(answer: ComparisonAnswer) -> Iterator[RenderableType]:
     yield Text(
         f"{' and '.join(answer.nodes)} from {to_second(answer.from_ms)} to"
         f" {to_second(answer.to_ms)}",
         style="bold",
     )
-    for node, skew in answer.skews.items():
-        yield Text(f"clock of {node}: {_skew(skew, answer.nodes[0])}")
+    for clock in answer.clocks:
+        yield Text(f"clock of {_whose(clock, answer)}: {_skew(clock.skew, answer.nodes[0])}")
+    for node, why in answer.partial.items():
+        yield Text(f"{node}: what was before its records is not known, {one_line(why)}")
+    for node, blind in answer.blind.items():
+        yield from _blind(node, blind)
     found = answer.comparison
     if found.short:
         lines = counted(found.short, "difference")
         yield Text(f"{lines} shorter than {span(found.uncertainty_ms)} not shown")
     yield Text()
+    if not found.compared_ms:
+        yield Text(f"nothing can be compared: {_why_nothing(answer)}", style="bold yellow")
+        return
     if not found.divergences:
-        yield Text("the nodes agreed")
+        sure = not answer.partial and not any(answer.blind.values())
+        yield Text("the nodes agreed" if sure else "the nodes agreed wherever both are known")
         return
     yield table_of(
         ["broker", "from", "to", "lasted", "about", *answer.nodes, "ended"],
         (row for _, same in _by_broker(found.divergences) for row in _rows(same, answer.nodes)),
         right=["lasted"],
     )
+
+
+def _whose(clock: ClockTold, answer: ComparisonAnswer) -> str:
+    if sum(each.node == clock.node for each in answer.clocks) == 1:
+        return clock.node
+    return f"{clock.node} from {to_second(clock.from_ms)} to {to_second(clock.to_ms)}"
+
+
+def _why_nothing(answer: ComparisonAnswer) -> str:
+    if not answer.clocks_known:
+        return "how far apart the clocks of the nodes are is not known"
+    return "at no time is it known of two nodes what they told"
+
+
+def _blind(node: str, blind: Sequence[Blind]) -> Iterator[RenderableType]:
+    silences = [each.silence for each in blind if each.silence]
+    for silence in silences[:_MOST_BLIND]:
+        yield Text(f"{node}: {silence_sentence(silence)}")
+    if len(silences) > _MOST_BLIND:
+        yield Text(
+            f"{node}: and {len(silences) - _MOST_BLIND} more times of which it knows nothing"
+        )
 
 
 def _by_broker(
@@ -225,33 +275,55 @@ def _claim(views: Mapping[str, Claim], node: str) -> str:
 
 
 def _skew(skew: Skew, first: str) -> str:
-    if not skew.samples:
-        return (
-            f"not known, no registration was seen by it and {first}; taken to be right within"
-            f" {span(skew.uncertainty_ms)}"
-        )
+    seen = f"{counted(skew.samples, 'registration')} seen by both"
+    if skew.offset_ms is None:
+        few = f"{seen}, too few that agree" if skew.samples else "nothing was surely seen by both"
+        return f"not known against that of {first}, {few}; nothing is compared by it"
+    if skew.assumed:
+        return f"taken to agree with that of {first} within {span(skew.uncertainty_ms)} ({seen})"
+    if not skew.samples and not skew.asked:
+        return "the one times are given by"
     ahead = "ahead of" if skew.offset_ms >= 0 else "behind"
+    how = "asked for the time" if skew.asked else seen
     return (
         f"{span(abs(skew.offset_ms))} {ahead} that of {first}, give or take"
-        f" {span(skew.uncertainty_ms)} ({counted(skew.samples, 'registration')} seen by both)"
+        f" {span(skew.uncertainty_ms)} ({how})"
     )
 
 
-def comparison_document(answer: ComparisonAnswer) -> dict[str, Any]:
+def comparison_document(answer: ComparisonAnswer, origins: Iterable[Origin]) -> dict[str, Any]:
     found = answer.comparison
     return {
         "nodes": list(answer.nodes),
+        "sources": origins_document(origins),
+        "partial": bool(answer.partial),
         "from": exact(answer.from_ms),
         "to": exact(answer.to_ms),
         "clocks": [
             {
-                "node": node,
-                "offset_ms": skew.offset_ms,
-                "uncertainty_ms": skew.uncertainty_ms,
-                "samples": skew.samples,
+                "node": clock.node,
+                "from": exact(clock.from_ms),
+                "to": exact(clock.to_ms),
+                "offset_ms": clock.skew.offset_ms,
+                "uncertainty_ms": clock.skew.uncertainty_ms if clock.skew.known else None,
+                "samples": clock.skew.samples,
+                "agreeing": clock.skew.agreeing,
+                "assumed": clock.skew.assumed,
+                "asked": clock.skew.asked,
             }
-            for node, skew in answer.skews.items()
+            for clock in answer.clocks
         ],
+        "unknown": [
+            {
+                "node": node,
+                "from": exact(max(each.since_ms, answer.from_ms)),
+                "to": exact(min(each.until_ms, answer.to_ms)),
+                "reason": each.silence.reason.value if each.silence else "clock not known",
+            }
+            for node, blind in answer.blind.items()
+            for each in blind
+        ],
+        "compared_ms": found.compared_ms,
         "not_significant": found.short,
         "brokers": [
             {

@@ -1,6 +1,7 @@
 """What ``routebook history`` shows of routes: at a moment, between two, and all there were."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import RenderableType
@@ -8,12 +9,13 @@ from rich.text import Text
 
 from routebook.cli.output import table_of
 from routebook.cli.plain import one_line, word
-from routebook.history.changes import BrokerChange
+from routebook.history.changes import BrokerChange, Changes
 from routebook.history.journals import Journal
 from routebook.history.questions import ChangesAnswer, RouteAnswer
-from routebook.history.sentences import Context, sentence
+from routebook.history.sentences import Context, sentence, silence_sentence
 from routebook.history.times import Moment, exact, span, to_second
 from routebook.history.versions import Told, Version
+from routebook.history.witness import Silence
 from routebook.history.words import (
     EXAMPLES,
     MASTER,
@@ -31,6 +33,22 @@ def time_told(journals: Sequence[Journal]) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who is answering, from where, and why what was before is not known, if it is not."""
+
+    node: str
+    source: str
+    partial: str
+
+
+def origins_document(origins: Iterable[Origin]) -> list[dict[str, Any]]:
+    return [
+        {"node": each.node, "source": each.source, "partial": each.partial or None}
+        for each in origins
+    ]
+
+
 # -- route
 
 
@@ -43,13 +61,34 @@ def routes(topic: str, moment: Moment, answers: Iterable[RouteAnswer]) -> Iterat
 
 def _route(topic: str, moment: Moment, answer: RouteAnswer) -> Iterator[RenderableType]:
     title = f"{word(topic)} at {answer.node}, {moment}"
-    last, origin = answer.followed.last, answer.followed.origin
-    if last is None or origin is None or last.told is not Told.ROUTE:
+    shown, origin = answer.shown, answer.followed.origin
+    if shown is None or origin is None or not shown.parts:
         yield Text(f"{title}: {one_line(absence(topic, answer))}", style="bold red")
         return
-    yield Text(f"{title}\n", style="bold")
+    if answer.told is Told.ROUTE:
+        yield Text(f"{title}\n", style="bold")
+    else:
+        told = one_line(absence(topic, answer))
+        lead_in = _LEAD_IN.get(answer.probably or answer.told, "what was told before")
+        if answer.partial:
+            lead_in = "what is known of it, and there may be more"
+        yield Text(f"{title}: {told}\n\n{lead_in}:\n", style="bold yellow")
+    yield from _tables(topic, answer, shown)
+    if answer.told is Told.ROUTE:
+        yield Text(f"\n{one_line(_since(origin, answer))}")
+    if answer.partial:
+        yield Text(_PARTIAL, style="yellow")
+
+
+_LEAD_IN = {
+    Told.ROUTE: "what was told before, and probably still then",
+    Told.STALLED: "what it believed, and told nobody",
+}
+
+
+def _tables(topic: str, answer: RouteAnswer, shown: Version) -> Iterator[RenderableType]:
     view = answer.followed.view
-    groups = [view.groups.by_key[part.name] for part in last.parts]
+    groups = [view.groups.by_key[part.name] for part in shown.parts]
     yield table_of(
         ["cluster", "broker", "id", "role", "address", "zone", "confirmed"],
         (
@@ -70,7 +109,7 @@ def _route(topic: str, moment: Moment, answer: RouteAnswer) -> Iterator[Renderab
     yield Text()
     yield table_of(
         ["broker", "read", "write", "permission"],
-        ((p.broker, p.queues[0], p.queues[1], permission_text(p.queues[2])) for p in last.parts),
+        ((p.broker, p.queues[0], p.queues[1], permission_text(p.queues[2])) for p in shown.parts),
         right=["read", "write"],
     )
     mappings = view.static_mappings(topic)
@@ -90,9 +129,6 @@ def _route(topic: str, moment: Moment, answer: RouteAnswer) -> Iterator[Renderab
             ),
             right=["queues in all", "epoch"],
         )
-    yield Text(f"\n{one_line(_since(origin, answer))}")
-    if answer.partial:
-        yield Text(_PARTIAL, style="yellow")
 
 
 _PARTIAL = (
@@ -109,9 +145,14 @@ def _since(origin: Version, answer: RouteAnswer) -> str:
 
 
 def absence(topic: str, answer: RouteAnswer) -> str:
-    """Why there was no route."""
+    """Why there was no route, or why it is not known whether there was."""
     last, origin = answer.followed.last, answer.followed.origin
+    if answer.silence is not None and answer.told in (Told.UNKNOWN, Told.STALLED):
+        return _doubt(answer, answer.silence)
     if last is None or origin is None or last.told is Told.UNKNOWN:
+        if answer.partial:
+            begins = to_second(answer.begins_ms)
+            return f"not known for sure, what was before the first record, at {begins}, is missing"
         since = answer.begins_ms if last is None else last.from_ms
         return f"not known, records since {to_second(since)} are missing"
     if last.told is Told.NOTHING:
@@ -123,22 +164,44 @@ def absence(topic: str, answer: RouteAnswer) -> str:
     return f"no route since {to_second(origin.from_ms)} (record {origin.from_seq}): {why}"
 
 
-def routes_document(topic: str, moment: Moment, answers: Iterable[RouteAnswer]) -> dict[str, Any]:
+_GUESSES = {
+    Told.ROUTE: "probably the route it had",
+    Told.NONE: "probably that there is no route",
+    Told.NOTHING: "probably nothing",
+}
+
+
+def _doubt(answer: RouteAnswer, silence: Silence) -> str:
+    why = silence_sentence(silence).rstrip(".")
+    if answer.told is Told.STALLED:
+        return f"nothing was told to anybody, {why}"
+    guess = _GUESSES[answer.probably] if answer.probably else "not known"
+    return f"{guess}, because {why}" if answer.probably else f"{guess}, {why}"
+
+
+def routes_document(
+    topic: str, moment: Moment, answers: Iterable[RouteAnswer], origins: Iterable[Origin]
+) -> dict[str, Any]:
     return {
         "topic": topic,
         "at": str(moment),
+        "sources": origins_document(origins),
         "nodes": [_route_document(topic, answer) for answer in answers],
     }
 
 
 def _route_document(topic: str, answer: RouteAnswer) -> dict[str, Any]:
-    last, origin = answer.followed.last, answer.followed.origin
+    """``believed``: the brokers are those the node believed in, not those it told of."""
+    origin, silence = answer.followed.origin, answer.silence
     view = answer.followed.view
-    parts = last.parts if last else ()
-    told = last.told if last else Told.UNKNOWN
+    parts = answer.shown.parts if answer.shown else ()
+    told = answer.told
     return {
         "node": answer.node,
         "told": told.value,
+        "probably": answer.probably.value if answer.probably else None,
+        "because": silence_sentence(silence) if silence else None,
+        "believed": bool(parts) and told is not Told.ROUTE,
         "since": exact(origin.from_ms) if origin and answer.followed.since_known else None,
         "since_seq": origin.from_seq if origin and origin.record else None,
         "why": None if told is Told.ROUTE else absence(topic, answer),
@@ -188,7 +251,15 @@ def changes(
         if number:
             yield Text()
         yield Text(f"{answer.node}, from {begin} to {end}\n", style="bold")
+        for doubt in answer.doubts:
+            yield Text(one_line(doubt), style="yellow")
         found = answer.changes
+        if found is None:
+            yield Text(
+                "not known: records are missing, and the node did not state its tables since",
+                style="bold yellow",
+            )
+            continue
         if not found:
             yield Text("no difference")
         if found.brokers:
@@ -215,38 +286,47 @@ def _change_row(change: BrokerChange) -> tuple[object, ...]:
 
 
 def changes_document(
-    begin: Moment, end: Moment, answers: Iterable[ChangesAnswer]
+    begin: Moment, end: Moment, answers: Iterable[ChangesAnswer], origins: Iterable[Origin]
 ) -> dict[str, Any]:
     return {
         "from": str(begin),
         "to": str(end),
+        "sources": origins_document(origins),
         "nodes": [
             {
                 "node": answer.node,
+                "known": answer.changes is not None,
+                "doubts": list(answer.doubts),
                 "partial": answer.partial,
-                "brokers": [
-                    {
-                        "cluster": change.cluster,
-                        "broker": change.broker,
-                        "change": change.change.value,
-                        "details": list(change.details),
-                        "topics": change.topics,
-                        "queues": [
-                            {
-                                "what": alike.what,
-                                "topics": len(alike.topics),
-                                "examples": list(alike.topics[:EXAMPLES]),
-                            }
-                            for alike in change.queues
-                        ],
-                    }
-                    for change in answer.changes.brokers
-                ],
-                "topics_came": list(answer.changes.came),
-                "topics_went": list(answer.changes.went),
+                **_changes_document(answer.changes),
             }
             for answer in answers
         ],
+    }
+
+
+def _changes_document(changes: Changes | None) -> dict[str, Any]:
+    return {
+        "brokers": [
+            {
+                "cluster": change.cluster,
+                "broker": change.broker,
+                "change": change.change.value,
+                "details": list(change.details),
+                "topics": change.topics,
+                "queues": [
+                    {
+                        "what": alike.what,
+                        "topics": len(alike.topics),
+                        "examples": list(alike.topics[:EXAMPLES]),
+                    }
+                    for alike in change.queues
+                ],
+            }
+            for change in (changes.brokers if changes else ())
+        ],
+        "topics_came": list(changes.came) if changes else [],
+        "topics_went": list(changes.went) if changes else [],
     }
 
 
@@ -279,23 +359,31 @@ def _version_row(version: Version) -> tuple[object, ...]:
     )
 
 
-_TOLD = {Told.NONE: "no route", Told.NOTHING: "node down", Told.UNKNOWN: "not known"}
+_TOLD = {
+    Told.NONE: "no route",
+    Told.NOTHING: "node down",
+    Told.STALLED: "nobody was answered",
+    Told.UNKNOWN: "not known",
+}
 
 
 def _queues(version: Version) -> str:
-    if version.told is not Told.ROUTE:
+    if not version.parts:
         return _TOLD[version.told]
+    sure = "" if version.told is Told.ROUTE else "at least "
     shapes = {short_queues(part.queues) for part in version.parts}
     if len(shapes) == 1:
-        return shapes.pop()
-    return word(listed([f"{part.broker} {short_queues(part.queues)}" for part in version.parts]))
+        return f"{sure}{shapes.pop()}"
+    each = [f"{part.broker} {short_queues(part.queues)}" for part in version.parts]
+    return f"{sure}{word(listed(each))}"
 
 
 def versions_document(
-    topic: str, answers: Iterable[tuple[str, Sequence[Version]]]
+    topic: str, answers: Iterable[tuple[str, Sequence[Version]]], origins: Iterable[Origin]
 ) -> dict[str, Any]:
     return {
         "topic": topic,
+        "sources": origins_document(origins),
         "nodes": [
             {"node": node, "versions": [_version_document(version) for version in found]}
             for node, found in answers
@@ -321,4 +409,5 @@ def _version_document(version: Version) -> dict[str, Any]:
         "changes": list(version.changes),
         "cause": version.cause.value if version.cause else None,
         "peer": version.peer or None,
+        "because": silence_sentence(version.silence) if version.silence else None,
     }

@@ -2,33 +2,30 @@
 
 A broker that one node has and another has not is one divergence, however many topics it holds.
 Where all have it, its addresses are compared, and the queues of each topic. A registration counts
-when it is complete. Of a node that is down, or whose records were lost, nothing is known, and so it
-disagrees with nobody.
+when it is complete. Of a node that is no witness (down, stalled, silent, its records lost, its
+clock not known, or before its first state) nothing is known, and so it disagrees with nobody.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import merge
-from itertools import chain, pairwise
+from itertools import pairwise
+from operator import attrgetter
 
 from routebook.events import (
     BrokerLeft,
     BrokerRegistered,
     Cause,
     GroupRestated,
-    JournalRecovered,
     NodeStarted,
-    NodeStopped,
-    RecordsLost,
     RegistrationCompleted,
     Shape,
     StateRestated,
     TopicsChanged,
 )
 from routebook.history.narrow import narrow_record, narrow_view
-from routebook.history.silences import RecordsMissing
-from routebook.history.skew import NO_SKEW, Skew
+from routebook.history.witness import ClockJumped, NothingRecorded, Silence, apply
 from routebook.journal.groups import GroupView, Key
 from routebook.journal.record import Record
 from routebook.journal.view import View
@@ -72,33 +69,59 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True)
+class Blind:
+    """From ``since_ms`` to ``until_ms`` of the common clock a node is no witness.
+
+    ``silence`` is why; None where its clock is not known.
+    """
+
+    since_ms: int
+    until_ms: int
+    silence: Silence | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Course:
     """The journal of one node: ``known`` before ``records``, which are all that change tables.
 
-    The record before a start, a recovery or a loss is among them too.
+    ``partial``: there was more before, of which nothing is known. ``at_ms`` tells when a record
+    was by the common clock; where nobody knows, ``blind`` covers that time.
     """
 
     node: str
     records: Iterable[Record]
     known: View | None = None
-    skew: Skew = NO_SKEW
+    partial: bool = False
+    blind: tuple[Blind, ...] = ()
+    at_ms: Callable[[Record], int] = attrgetter("wall_ms")
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Divergences by broker and time; ``short`` ones were within the uncertainty of the clocks."""
+    """Divergences by broker and time; ``short`` ones were within the uncertainty of the clocks.
+
+    ``compared_ms`` is for how long at least two nodes were witnesses.
+    """
 
     divergences: tuple[Divergence, ...]
     short: int
     uncertainty_ms: int
+    compared_ms: int
 
 
 def compare(
-    courses: Iterable[Course], *, from_ms: int, to_ms: int, topic: str | None = None
+    courses: Iterable[Course],
+    *,
+    from_ms: int,
+    to_ms: int,
+    topic: str | None = None,
+    uncertainty_ms: int = 0,
 ) -> Comparison:
-    """Where the nodes disagreed between ``from_ms`` and ``to_ms``, by the clock of the first."""
+    """Where the nodes disagreed between ``from_ms`` and ``to_ms`` by the common clock.
+
+    What lasted no longer than ``uncertainty_ms`` the clocks may account for.
+    """
     nodes = list(courses)
-    uncertainty_ms = max((course.skew.uncertainty_ms for course in nodes), default=0)
     comparing = _Comparing(nodes, topic, from_ms)
     for moment in merge(*(_moments(course, topic) for course in nodes), key=lambda m: m.at_ms):
         if moment.at_ms > to_ms:
@@ -107,7 +130,8 @@ def compare(
     found = [divergence for divergence in comparing.finish(to_ms) if divergence.lasted_ms]
     lasting = [d for d in found if d.lasted_ms >= uncertainty_ms]
     joined = _joined(lasting, max(uncertainty_ms, _TOGETHER_MS))
-    return Comparison(tuple(joined), len(found) - len(lasting), uncertainty_ms)
+    short = len(found) - len(lasting)
+    return Comparison(tuple(joined), short, uncertainty_ms, comparing.compared_ms)
 
 
 _TOGETHER_MS = 500
@@ -116,48 +140,61 @@ _TOGETHER_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A record of a node by the clock of the first one; None when the node falls silent."""
+    """A record of a node; or where it falls blind (1), or sees again (-1)."""
 
     at_ms: int
     node: str
     record: Record | None
+    blinder: int = 0
 
 
 def _moments(course: Course, topic: str | None) -> Iterator[_Moment]:
+    edges = [_Moment(b.since_ms, course.node, None, 1) for b in course.blind]
+    edges += [_Moment(b.until_ms, course.node, None, -1) for b in course.blind]
+    edges.sort(key=lambda edge: edge.at_ms)
+    # What is recorded when a blindness begins or ends still belongs to the time before.
+    return merge(_recorded(course, topic), edges, key=lambda moment: moment.at_ms)
+
+
+def _recorded(course: Course, topic: str | None) -> Iterator[_Moment]:
     at_ms = 0
-    for record, following in pairwise(chain(course.records, [None])):
-        assert record is not None
+    for record in course.records:
+        if isinstance(record.event, NothingRecorded | ClockJumped):
+            continue  # the node is blind then
         # Clocks that are set back must not turn the order of records around.
-        at_ms = max(at_ms, record.wall_ms - course.skew.offset_ms)
+        at_ms = max(at_ms, course.at_ms(record))
         yield _Moment(at_ms, course.node, narrow_record(record, topic) if topic else record)
-        event = following.event if following else None
-        if isinstance(record.event, NodeStopped) or isinstance(event, JournalRecovered):
-            yield _Moment(at_ms, course.node, None)
-        elif isinstance(event, RecordsLost | RecordsMissing):
-            at_ms = max(at_ms, event.since_ms - course.skew.offset_ms)
-            yield _Moment(at_ms, course.node, None)
 
 
 class _Node:
     """What one node says. ``arriving`` are brokers whose first registration is not complete."""
 
-    def __init__(self, known: View | None, topic: str | None) -> None:
+    def __init__(self, known: View | None, topic: str | None, *, partial: bool) -> None:
         self.view = View() if known is None else narrow_view(known, topic) if topic else known
-        self.sure = known is not None and not known.unsure
+        self._begun = known is not None and not partial
+        self._blind = 0
         self._arriving: set[Key] = set()
         self._topic = topic
 
+    @property
+    def sure(self) -> bool:
+        return self._begun and self._blind <= 0 and not self.view.unsure
+
+    def fall_blind(self, more: int) -> None:
+        self._blind += more
+
     def take(self, record: Record) -> None:
-        self.view.apply(record)
+        apply(self.view, record)
         event = record.event
-        # The recovery of a journal tells of the time before it; the node starts right after.
-        self.sure = not self.view.unsure and not isinstance(event, JournalRecovered)
         if isinstance(event, BrokerRegistered) and not event.addrs_before:
             self._arriving.add((event.cluster, event.broker))
         elif isinstance(event, RegistrationCompleted | BrokerLeft):
             self._arriving.discard((event.cluster, event.broker))
         elif isinstance(event, NodeStarted | StateRestated):
             self._arriving.clear()
+            cold = isinstance(event, NodeStarted) and not event.brokers
+            restated = isinstance(event, StateRestated) and not self.view.unsure
+            self._begun = self._begun or cold or restated
 
     def group(self, key: Key) -> GroupView | None:
         group = self.view.groups.by_key.get(key)
@@ -174,20 +211,23 @@ class _Open:
 
 class _Comparing:
     def __init__(self, courses: Iterable[Course], topic: str | None, from_ms: int) -> None:
-        self._nodes = {course.node: _Node(course.known, topic) for course in courses}
+        self._nodes = {
+            course.node: _Node(course.known, topic, partial=course.partial) for course in courses
+        }
         self._brokers: dict[Key, _Open] = {}
         self._topics: dict[Key, dict[str, _Open]] = {}
         self._compared: set[Key] = set()  # brokers that all have, and whose topics are compared
         self._found: list[Divergence] = []
         self._now_ms = from_ms
+        self.compared_ms = 0
         self._check_all()
 
     def take(self, moment: _Moment, at_ms: int) -> None:
-        self._now_ms = at_ms
+        self._go_on(at_ms)
         node = self._nodes[moment.node]
         was_sure = node.sure
         if moment.record is None:
-            node.sure = False
+            node.fall_blind(moment.blinder)
         else:
             node.take(moment.record)
         event = moment.record.event if moment.record else None
@@ -203,8 +243,13 @@ class _Comparing:
         ):
             self._check((event.cluster, event.broker), ())
 
+    def _go_on(self, at_ms: int) -> None:
+        if sum(node.sure for node in self._nodes.values()) > 1:
+            self.compared_ms += at_ms - self._now_ms
+        self._now_ms = at_ms
+
     def finish(self, to_ms: int) -> list[Divergence]:
-        self._now_ms = to_ms
+        self._go_on(to_ms)
         for key, dispute in self._brokers.items():
             self._note(key, None, dispute, Ending.OPEN)
         for key, disputes in self._topics.items():

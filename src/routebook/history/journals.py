@@ -3,15 +3,19 @@
 What is damaged is noted and passed over. A made-up record says where records are missing.
 """
 
+import functools
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from routebook.events import Cause, JournalRecovered
+from routebook.events import JournalRecovered, NodeStopped
+from routebook.history.commonclock import Reading
 from routebook.history.needles import BREAKS, Wanted
-from routebook.history.silences import RecordsMissing
 from routebook.history.times import AtSeq, Moment, exact
+from routebook.history.witness import Watch, explained_since_ms, missing_records
+from routebook.journal.alive import find_alive
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import Listing, Span, list_folder
 from routebook.journal.manifest import read_manifest
@@ -24,7 +28,7 @@ from routebook.journal.view import View
 Progress = Callable[[str, int, int], None]
 
 MAX_DAMAGE = 10
-_NO_END = 2**63
+NO_END = 2**63
 
 
 class BeforeJournal(JournalError):
@@ -61,15 +65,33 @@ class Damage:
         return told[:MAX_DAMAGE] + ([f"and {more} more"] if more > 0 else [])
 
 
-class Journal:
-    """Raises JournalError when there is no record in ``folder``, or it cannot be read."""
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a node sent of its records: what it believed before them, and when it answered.
 
-    def __init__(self, folder: Path, progress: Progress) -> None:
+    ``known`` None: it did not say, and ``why`` is why not, in a sentence without a full stop.
+    """
+
+    known: View | None
+    asked_ms: int
+    why: str = ""
+    reading: Reading | None = None
+
+
+class Journal:
+    """Raises JournalError when there is no record in ``folder``, or it cannot be read.
+
+    ``served`` is what a node said beside the records in there, if they are from a node.
+    ``alive_ms`` is its last sign of life, which may be later than its last record.
+    """
+
+    def __init__(self, folder: Path, progress: Progress, served: Served | None = None) -> None:
         self._folder = folder
         self._progress = progress
+        self._served = served
         self.damage = Damage()
         self.node = ""
-        first = next((block.lines[0] for block in self._blocks(0, _NO_END)), None)
+        first = next((block.lines[0] for block in self._blocks(0, NO_END)), None)
         if first is None:
             raise JournalError(
                 f"the journal {folder} holds no records that can be read"
@@ -79,6 +101,22 @@ class Journal:
         self.first = place_of(first)
         self.last = self.last_at(None) or self.first
         self.node = decode(first).node
+        self.alive_ms = _alive_ms(folder, self.last) if served is None else served.asked_ms
+
+    @property
+    def source(self) -> str:
+        """Where the records are from: the folder, or nothing where a node sent them."""
+        return str(self._folder) if self._served is None else ""
+
+    @property
+    def reading(self) -> Reading | None:
+        return self._served.reading if self._served else None
+
+    @functools.cached_property
+    def stopped(self) -> bool:
+        """Whether the last record tells that the node stopped in order."""
+        found = self._last_within(Range(self.last.seq, self.last.seq))
+        return found is not None and found.type == NodeStopped.__name__
 
     # -- moments
 
@@ -165,10 +203,21 @@ class Journal:
         before = self.first.seq - 1
         if not before:
             return Base(View())
+        if self._served is not None and self._served.known is not None:
+            return Base(self._served.known.copy())
         found = newest(self._folder, upto=before, refused=self.damage.note)
         if found is not None and found.view.seq == before:
             return Base(found.view)
         return Base(View(node=self.node), partial=True)
+
+    @functools.cached_property
+    def partial(self) -> str:
+        """Why what was before the first record is not known; nothing where it is."""
+        if not self.beginning().partial:
+            return ""
+        if self._served is not None and self._served.why:
+            return self._served.why
+        return f"records before number {self.first.seq} are no longer there"
 
     def oldest_known(self) -> Base:
         """The earliest view there is; partial when there is none."""
@@ -182,61 +231,65 @@ class Journal:
 
     # -- records
 
-    def after(self, seq: int) -> Record | None:
-        """The record that follows ``seq``, made up if it is missing."""
-        return next(self.records(after_seq=seq, to_seq=_NO_END, wanted=lambda line: True), None)
+    def records(
+        self, *, after_seq: int, to_seq: int, wanted: Wanted, known_ms: int | None = None
+    ) -> Iterator[Record]:
+        """Those whose lines are ``wanted``, the one before each break, and those made up.
 
-    def records(self, *, after_seq: int, to_seq: int, wanted: Wanted) -> Iterator[Record]:
-        """Those whose lines are ``wanted``, and the one before each break."""
+        ``known_ms`` is the time of record ``after_seq``, where that is known.
+        """
+        watch: Watch[bytes] | None = None
         previous: bytes | None = None
         for block in self._blocks(after_seq, to_seq):
-            if previous is not None and block.begins:
-                yield from self._missing(previous, block.lines[0])
-            yield from self._kept(block.lines, previous, after_seq, to_seq, wanted)
-            previous = block.lines[-1]
-
-    def _kept(
-        self,
-        lines: list[bytes],
-        previous: bytes | None,
-        after_seq: int,
-        to_seq: int,
-        wanted: Wanted,
-    ) -> Iterator[Record]:
-        kept = [line for line in lines if wanted(line)]
-        if any(mark in line for line in kept for mark in BREAKS):
-            kept = []
-            for line in lines:
-                if any(mark in line for mark in BREAKS) and previous and not wanted(previous):
-                    kept.append(previous)
+            if block.begins:
+                yield from self._missing(previous, after_seq, known_ms, block.lines[0])
+            for line in block.lines:
+                place = _PLACE.search(line)
+                kind = place[3].decode() if place else ""
+                if place is not None:
+                    if watch is None:
+                        goes_on = place_of(line).seq > after_seq
+                        since_ms = known_ms if goes_on else None
+                        watch = Watch(_window_ms, _explained_ms, known_ms=since_ms)
+                    found = watch.next(line, kind, int(place[1]), int(place[2]))
+                    if found is not None and after_seq < place_of(line).seq <= to_seq:
+                        seq = place_of(previous).seq if previous else after_seq
+                        yield Record(seq, int(place[1]), int(place[2]), self.node, found)
+                if kind in BREAKS and previous is not None and not wanted(previous):
+                    yield from self._decoded(previous, after_seq, to_seq)
                 if wanted(line):
-                    kept.append(line)
+                    yield from self._decoded(line, after_seq, to_seq)
                 previous = line
-        for line in kept:
-            try:
-                record = decode(line)
-            except JournalError as error:
-                self.damage.note(error)
-                continue
-            if after_seq < record.seq <= to_seq:
-                yield record
 
-    def _missing(self, line: bytes, following: bytes) -> Iterator[Record]:
-        """A record about those between two lines, if there must have been some."""
+    def _decoded(self, line: bytes, after_seq: int, to_seq: int) -> Iterator[Record]:
         try:
-            before, after = place_of(line), place_of(following)
+            record = decode(line)
+        except JournalError as error:
+            self.damage.note(error)
+            return
+        if after_seq < record.seq <= to_seq:
+            yield record
+
+    def _missing(
+        self, previous: bytes | None, after_seq: int, known_ms: int | None, following: bytes
+    ) -> Iterator[Record]:
+        """A record about those between two files, if there must have been some.
+
+        Before the first file that is read comes record ``after_seq``.
+        """
+        try:
+            after = place_of(following)
+            before = Place(after_seq, after.wall_ms if known_ms is None else known_ms)
+            if previous is not None:
+                before = place_of(previous)
+            elif not after_seq or after.seq <= after_seq:
+                return
             if after.seq == before.seq + 1 or _leaps(following, before):
                 return
         except JournalError:
             return  # noted where it is read
         self.damage.note(JournalError(f"records {before.seq + 1} to {after.seq - 1} are missing"))
-        missing = RecordsMissing(
-            revision=0,
-            cause=Cause.JOURNAL,
-            peer="",
-            count=after.seq - before.seq - 1,
-            since_ms=before.wall_ms,
-        )
+        missing = missing_records(after.seq - before.seq - 1, before.wall_ms)
         yield Record(before.seq, after.wall_ms, 0, self.node, missing)
 
     def _blocks(self, after_seq: int, to_seq: int) -> Iterator["_Block"]:
@@ -285,6 +338,22 @@ class _Block:
     begins: bool
 
 
+_PLACE = re.compile(rb'"wall_ms":(-?[0-9]+),"mono_ms":(-?[0-9]+),"type":"([A-Za-z]+)"')
+_WINDOW = re.compile(rb'"window_ms":([0-9]+)')
+
+
+def _window_ms(line: bytes) -> int | None:
+    found = _WINDOW.search(line)
+    return int(found[1]) if found else None
+
+
+def _explained_ms(line: bytes) -> int | None:
+    try:
+        return explained_since_ms(decode(line).event)
+    except JournalError:
+        return None  # noted where it is read
+
+
 def _leading(listing: Listing) -> list[Span]:
     """Sealed segments up to the first that is not."""
     sealed, leading = set(listing.sealed), []
@@ -299,6 +368,12 @@ def _leaps(line: bytes, before: Place) -> bool:
     """Whether ``line`` tells that the node was killed after ``before``, so that numbers leap."""
     event = decode(line).event
     return isinstance(event, JournalRecovered) and event.last_seq == before.seq
+
+
+def _alive_ms(folder: Path, last: Place) -> int | None:
+    """When the node last gave a sign of life, with nothing recorded after ``last``."""
+    found = find_alive(folder)
+    return max(found.wall_ms, last.wall_ms) if found and found.seq <= last.seq else None
 
 
 def _size(path: Path) -> int:

@@ -17,7 +17,7 @@ _MAPPINGS = b'"type":"MappingsChanged"'
 _RESTATED = b'"type":"GroupRestated"'
 _COMPLETED = b'"type":"RegistrationCompleted"'
 
-BREAKS = (b'"type":"NodeStarted"', b'"type":"JournalRecovered"', b'"type":"RecordsLost"')
+BREAKS = frozenset({"NodeStarted", "JournalRecovered", "RecordsLost"})
 """After these nothing is as before; the record just before them tells up to when it was."""
 
 
@@ -53,9 +53,25 @@ def about_tables(line: bytes) -> bool:
     return _HEARTBEATS not in line and _QUERIES not in line
 
 
-def about_registrations(line: bytes) -> bool:
-    """Registrations that are complete."""
-    return _COMPLETED in line
+_NODE = tuple(f'"type":"{kind}"'.encode() for kind in (*BREAKS, "NodeStopped", "NodeStalled"))
+_BROKERS = (
+    b'"type":"BrokerRegistered"',
+    b'"type":"BrokerLeft"',
+    b'"type":"GroupRestated"',
+    b'"type":"StateRestated"',
+)
+
+
+def about_node(line: bytes) -> bool:
+    """What happened to the node itself."""
+    return any(kind in line for kind in _NODE)
+
+
+def about_awareness(line: bytes) -> bool:
+    """What tells when the node was awake, whether brokers were listed, and what others saw too."""
+    if _HEARTBEATS in line or _TOPICS in line or _QUERIES in line:
+        return False
+    return _COMPLETED in line or about_node(line) or any(kind in line for kind in _BROKERS)
 
 
 def any_of(*wanted: Wanted) -> Wanted:

@@ -1,30 +1,36 @@
 """Questions about the past of nodes, and what their journals answer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from routebook.events import JournalRecovered, RecordsLost
+from routebook.events import JournalRecovered
 from routebook.history.changes import Changes, changes
-from routebook.history.diverge import Comparison, Course, compare
 from routebook.history.explain import Line, explained
-from routebook.history.journals import Base, BeforeJournal, Journal
+from routebook.history.journals import NO_END, Base, BeforeJournal, Journal
 from routebook.history.narrow import narrow_record, narrow_view
 from routebook.history.needles import (
     Wanted,
     about_broker,
-    about_registrations,
+    about_node,
     about_tables,
     about_topic,
     any_of,
 )
+from routebook.history.sentences import silence_sentence
 from routebook.history.sessions import BrokerHistory, broker_history
-from routebook.history.silences import RecordsMissing, Silence, Silent
-from routebook.history.skew import NO_SKEW, Registrations, Skew, estimate, registrations
 from routebook.history.timeline import Timeline
 from routebook.history.times import AtSeq, AtTime, Moment
-from routebook.history.versions import Followed, Version, follow
-from routebook.journal.errors import JournalError
+from routebook.history.versions import Followed, Told, Version, follow
+from routebook.history.witness import (
+    ALIVE_SLACK_MS,
+    Silence,
+    Silences,
+    Silent,
+    apply,
+    longest_pause_ms,
+)
 from routebook.journal.groups import Groups
+from routebook.journal.record import Record, place_of
 from routebook.journal.view import View
 
 
@@ -58,19 +64,62 @@ def period(journal: Journal, begin: Moment | None, end: Moment | None) -> Period
 
 @dataclass(frozen=True, slots=True)
 class RouteAnswer:
-    """``partial``: brokers and topics that did not change since the journal begins are missing."""
+    """``partial``: brokers and topics that did not change since the journal begins are missing.
+
+    ``told`` is what is known. Where the node may not have been awake that is not much; ``shown`` is
+    then the last version that was told for sure, and ``probably`` what clients were told, if it
+    can be guessed.
+    """
 
     node: str
     begins_ms: int
     followed: Followed
     partial: bool
+    at_ms: int | None = None
+
+    @property
+    def told(self) -> Told:
+        return self.followed.last.told if self.followed.last else Told.UNKNOWN
+
+    @property
+    def silence(self) -> Silence | None:
+        """Why it is not known what was told."""
+        return self.followed.last.silence if self.followed.last else None
+
+    @property
+    def shown(self) -> Version | None:
+        """The version with the brokers to show."""
+        known_to_be_down = self.told is Told.NOTHING or self.silence is None
+        return self.followed.last if known_to_be_down else self.followed.believed
+
+    @property
+    def shows_route(self) -> bool:
+        """Whether clients were told a route, or may have been."""
+        if self.told is Told.STALLED or self.probably is Told.NOTHING:
+            return False
+        return self.shown is not None and bool(self.shown.parts)
+
+    @property
+    def probably(self) -> Told | None:
+        silence, believed = self.silence, self.followed.believed
+        if silence is None or believed is None or self.at_ms is None or self.partial:
+            return None
+        slack_ms = ALIVE_SLACK_MS if silence.signs else longest_pause_ms(None)
+        if silence.reason not in (Silent.KILLED, Silent.ENDED):
+            return None
+        if self.at_ms - silence.since_ms <= slack_ms:
+            return believed.told
+        return Told.NOTHING if silence.signs or silence.reason is Silent.KILLED else None
 
 
 def route_at(journal: Journal, topic: str, moment: Moment) -> RouteAnswer:
     """What clients were told of ``topic``, and since when."""
     seq = journal.seq_at(moment)
     silence = _silence_at(journal, seq, moment)
-    answers = (_route_from(journal, topic, seq, base, silence) for base in journal.bases(seq))
+    at_ms = moment.wall_ms if isinstance(moment, AtTime) else None
+    answers = (
+        _route_from(journal, topic, seq, at_ms, base, silence) for base in journal.bases(seq)
+    )
     answer = next(answers)
     while not answer.followed.since_known:
         farther = next(answers, None)
@@ -81,36 +130,76 @@ def route_at(journal: Journal, topic: str, moment: Moment) -> RouteAnswer:
 
 
 def _route_from(
-    journal: Journal, topic: str, seq: int, base: Base, silence: Silence | None
+    journal: Journal,
+    topic: str,
+    seq: int,
+    at_ms: int | None,
+    base: Base,
+    silence: Silence | None,
 ) -> RouteAnswer:
-    records = journal.records(after_seq=base.view.seq, to_seq=seq, wanted=about_topic(topic))
+    records = _records(journal, base, seq, about_topic(topic))
     followed = follow(records, topic, known=base.view, partial=base.partial, silence=silence)
-    return RouteAnswer(journal.node, journal.first.wall_ms, followed, base.partial)
+    return RouteAnswer(journal.node, journal.first.wall_ms, followed, base.partial, at_ms)
+
+
+def _records(journal: Journal, base: Base, to_seq: int, wanted: Wanted) -> Iterator[Record]:
+    """Those after ``base``."""
+    seq, known_ms = base.view.seq, base.view.wall_ms if base.view.seq else None
+    return journal.records(after_seq=seq, to_seq=to_seq, wanted=wanted, known_ms=known_ms)
+
+
+LOOK_AHEAD_MS = 15 * 60_000
+"""A stall is told of when it is over; one that others join, some minutes later."""
 
 
 def _silence_at(journal: Journal, seq: int, moment: Moment) -> Silence | None:
-    """The silence that had begun by ``moment``, of which only the record after it tells."""
-    if isinstance(moment, AtSeq) or seq == journal.last.seq:
+    """The silence that ``moment`` is in, of which only records after it tell."""
+    if isinstance(moment, AtSeq):
         return None
-    following = journal.after(seq)
-    match following.event if following else None:
-        case JournalRecovered():
-            last = journal.last_at(moment.wall_ms) or journal.first
-            silence = Silence(last.wall_ms, moment.wall_ms, Silent.KILLED)
-        case RecordsLost() as lost:
-            silence = Silence(lost.since_ms, moment.wall_ms, Silent.LOST, lost.count)
-        case RecordsMissing() as missing:
-            silence = Silence(missing.since_ms, moment.wall_ms, Silent.MISSING, missing.count)
-        case _:
+    at_ms = moment.wall_ms
+    if seq == journal.last.seq:
+        return _silence_after(journal, at_ms)
+    last = journal.last_at(at_ms) or journal.first
+    silences = Silences(last.wall_ms)
+    passed = False
+
+    def near(line: bytes) -> bool:
+        nonlocal passed
+        passed = passed or place_of(line).wall_ms > at_ms + LOOK_AHEAD_MS
+        return passed or about_node(line)
+
+    for record in journal.records(after_seq=seq, to_seq=NO_END, wanted=near, known_ms=last.wall_ms):
+        silence = silences.next(record, listed=True)
+        if silence is not None and silence.covers(at_ms):
+            return silence
+        if passed and not isinstance(record.event, JournalRecovered):
             return None
-    return silence if silence.since_ms <= moment.wall_ms else None
+    return None
+
+
+def _silence_after(journal: Journal, at_ms: int) -> Silence | None:
+    """Of a moment after the last record."""
+    known_ms = max(journal.last.wall_ms, journal.alive_ms or 0)
+    slack_ms = 0 if journal.alive_ms is None else ALIVE_SLACK_MS
+    if journal.stopped or at_ms <= known_ms + slack_ms:
+        return None
+    recorded_ms = journal.last.wall_ms if known_ms > journal.last.wall_ms else None
+    signs = journal.alive_ms is not None
+    return Silence(known_ms, at_ms, Silent.ENDED, recorded_ms=recorded_ms, signs=signs)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesAnswer:
+    """``changes`` None: what the node believed at one of the moments is not known.
+
+    ``doubts`` are sentences about moments at which the node was no witness: what it believed may
+    be known, and what it told is not.
+    """
+
     node: str
-    changes: Changes
+    changes: Changes | None
     partial: bool
+    doubts: tuple[str, ...] = ()
 
 
 def changes_between(
@@ -132,10 +221,20 @@ def changes_between(
     if base.view.seq <= earlier.view.seq:
         base = replace(earlier, view=earlier.view.copy())
     later = _gone_on(journal, base, high, wanted, topic)
+    doubts = tuple(_doubts(journal, (begin, from_seq), (end, to_seq)))
+    if earlier.view.unsure or later.view.unsure:
+        return ChangesAnswer(journal.node, None, earlier.partial or later.partial, doubts)
     views = [base.view if broker is None else _only(base.view, broker) for base in (earlier, later)]
     before, after = views if from_seq <= to_seq else reversed(views)
     found = changes(before, after, topic=topic)
-    return ChangesAnswer(journal.node, found, earlier.partial or later.partial)
+    return ChangesAnswer(journal.node, found, earlier.partial or later.partial, doubts)
+
+
+def _doubts(journal: Journal, *moments: tuple[Moment, int]) -> Iterator[str]:
+    for moment, seq in moments:
+        silence = _silence_at(journal, seq, moment)
+        if silence is not None and silence.reason is not Silent.STOPPED:
+            yield f"{moment}: {silence_sentence(silence)}"
 
 
 def _base(journal: Journal, seq: int, topic: str | None) -> Base:
@@ -144,8 +243,8 @@ def _base(journal: Journal, seq: int, topic: str | None) -> Base:
 
 
 def _gone_on(journal: Journal, base: Base, seq: int, wanted: Wanted, topic: str | None) -> Base:
-    for record in journal.records(after_seq=base.view.seq, to_seq=seq, wanted=wanted):
-        base.view.apply(record if topic is None else narrow_record(record, topic))
+    for record in _records(journal, base, seq, wanted):
+        apply(base.view, record if topic is None else narrow_record(record, topic))
     return base
 
 
@@ -157,9 +256,7 @@ def _only(view: View, broker: str) -> View:
 def versions_of(journal: Journal, topic: str, asked: Period) -> tuple[Version, ...]:
     """All versions that were valid at some time of the period."""
     base = next(journal.bases(asked.after_seq))
-    records = journal.records(
-        after_seq=base.view.seq, to_seq=asked.to_seq, wanted=about_topic(topic)
-    )
+    records = _records(journal, base, asked.to_seq, about_topic(topic))
     followed = follow(records, topic, known=base.view, partial=base.partial)
     return tuple(v for v in followed.versions if v.to_ms is None or v.to_ms > asked.from_ms)
 
@@ -167,9 +264,7 @@ def versions_of(journal: Journal, topic: str, asked: Period) -> tuple[Version, .
 def sessions_of(journal: Journal, broker: str, asked: Period) -> BrokerHistory:
     """All sessions that lasted at some time of the period."""
     base = next(journal.bases(asked.after_seq))
-    records = journal.records(
-        after_seq=base.view.seq, to_seq=asked.to_seq, wanted=about_broker(broker)
-    )
+    records = _records(journal, base, asked.to_seq, about_broker(broker))
     found = broker_history(records, broker, known=_only(base.view, broker), until_ms=asked.to_ms)
     return replace(
         found,
@@ -194,7 +289,7 @@ def explanation(journal: Journal, name: str, asked: Period) -> Explanation:
     base = next(journal.bases(asked.after_seq))
     timelines = [Timeline(name, None, base.view), Timeline(name, name, base.view)]
     wanted = any_of(about_broker(name), about_topic(name))
-    for record in journal.records(after_seq=base.view.seq, to_seq=asked.to_seq, wanted=wanted):
+    for record in _records(journal, base, asked.to_seq, wanted):
         for timeline in timelines:
             timeline.take(record)
     broker, topic = (
@@ -202,71 +297,3 @@ def explanation(journal: Journal, name: str, asked: Period) -> Explanation:
         for timeline in timelines
     )
     return Explanation(broker, topic)
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonAnswer:
-    """``skews`` are those of all nodes but the first, by whose clock times are given."""
-
-    nodes: tuple[str, ...]
-    skews: dict[str, Skew]
-    comparison: Comparison
-    from_ms: int
-    to_ms: int
-
-
-def comparison_of(
-    journals: Sequence[Journal],
-    *,
-    topic: str | None = None,
-    begin: AtTime | None = None,
-    end: AtTime | None = None,
-) -> ComparisonAnswer:
-    """Where the nodes disagreed, in the time that all journals tell of.
-
-    Raises JournalError when two journals are of one node, or when there is no such time.
-    """
-    nodes = tuple(journal.node for journal in journals)
-    if len(set(nodes)) < len(nodes):
-        raise JournalError(f"the journals are of one node, {nodes[0]}: there is nothing to compare")
-    seen = [_registrations(journal, period(journal, begin, end)) for journal in journals]
-    skews = [NO_SKEW, *(estimate(seen[0], each) for each in seen[1:])]
-    from_ms = max(j.first.wall_ms - s.offset_ms for j, s in zip(journals, skews, strict=True))
-    to_ms = min(j.last.wall_ms - s.offset_ms for j, s in zip(journals, skews, strict=True))
-    from_ms = from_ms if begin is None else max(from_ms, begin.wall_ms)
-    to_ms = to_ms if end is None else min(to_ms, end.wall_ms)
-    if from_ms > to_ms:
-        raise JournalError(f"there is no time of which {' and '.join(nodes)} both tell")
-    courses = []
-    for journal, skew in zip(journals, skews, strict=True):
-        course, known_ms = _course(journal, skew, from_ms, to_ms, topic)
-        courses.append(course)
-        from_ms = max(from_ms, known_ms)
-    found = compare(courses, from_ms=from_ms, to_ms=to_ms, topic=topic)
-    others = dict(zip(nodes[1:], skews[1:], strict=True))
-    return ComparisonAnswer(nodes, others, found, from_ms, to_ms)
-
-
-def _registrations(journal: Journal, asked: Period) -> Registrations:
-    return registrations(
-        journal.records(after_seq=asked.after_seq, to_seq=asked.to_seq, wanted=about_registrations)
-    )
-
-
-def _course(
-    journal: Journal, skew: Skew, from_ms: int, to_ms: int, topic: str | None
-) -> tuple[Course, int]:
-    """Also since when all is known that the node knew."""
-    asked = period(journal, AtTime(from_ms + skew.offset_ms), AtTime(to_ms + skew.offset_ms))
-    base = next(journal.bases(asked.after_seq))
-    known_ms = 0
-    if base.partial:
-        base = journal.oldest_known()
-        known_ms = base.view.wall_ms - skew.offset_ms
-    records = journal.records(
-        after_seq=base.view.seq,
-        to_seq=asked.to_seq,
-        wanted=about_tables if topic is None else about_topic(topic),
-    )
-    known = base.view if base.view.seq else None
-    return Course(journal.node, records, known, skew), known_ms

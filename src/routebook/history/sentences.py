@@ -37,8 +37,8 @@ from routebook.events import (
 )
 from routebook.history.queuewords import topics_changed
 from routebook.history.reasons import why_changed, why_left
-from routebook.history.silences import RecordsMissing, Silence, Silent
 from routebook.history.times import span, time_of_day, to_second
+from routebook.history.witness import ClockJumped, NothingRecorded, RecordsMissing, Silence, Silent
 from routebook.history.words import (
     MASTER,
     counted,
@@ -77,17 +77,69 @@ def sentence(event: Event, context: Context = NOTHING_MORE) -> str:
 
 
 def silence_sentence(silence: Silence) -> str:
-    said = f"no record between {time_of_day(silence.since_ms)} and {time_of_day(silence.until_ms)}"
+    """What is known of a time in which a node was no witness."""
+    since_ms = silence.since_ms if silence.recorded_ms is None else silence.recorded_ms
+    said = f"no record between {time_of_day(since_ms)} and {time_of_day(silence.until_ms)}"
     match silence.reason:
         case Silent.STOPPED:
             return f"{said}: the node was down."
         case Silent.KILLED:
-            return f"{said}: the node was down, and had not been stopped in order."
+            return f"{said}: {_stopped_after(silence)}, and not in order."
         case Silent.LOST:
             were = "record was" if silence.lost == 1 else "records were"
             return f"{said}: {silence.lost} {were} lost."
         case Silent.MISSING:
             return f"{said}: {counted(silence.lost, 'record')} missing from the journal."
+        case Silent.STALLED:
+            since, until = to_second(silence.since_ms), to_second(silence.until_ms)
+            return f"the node listened to nobody from {since} to {until}."
+        case Silent.SILENT:
+            return f"{said}, although brokers were listed: whether the node was awake is not known."
+        case Silent.CLOCK:
+            return _clock_set(silence)
+        case Silent.ENDED:
+            return (
+                f"no record after {time_of_day(since_ms)}: whether the node was awake after"
+                f" {time_of_day(silence.since_ms)} is not known."
+            )
+
+
+def _stopped_after(silence: Silence) -> str:
+    sign = ", its last sign of life" if silence.recorded_ms is not None else ""
+    return f"the node stopped at some moment after {time_of_day(silence.since_ms)}{sign}"
+
+
+def _clock_set(silence: Silence) -> str:
+    by = span(abs(silence.clock_ms))
+    if silence.clock_ms < 0:
+        return (
+            f"the clock of the node was set back by {by}, to {to_second(silence.until_ms)}: times"
+            " before and after it do not compare."
+        )
+    return (
+        f"the clock of the node was set forward by {by}, from {to_second(silence.since_ms)} to"
+        f" {to_second(silence.until_ms)}: nobody was awake in between."
+    )
+
+
+_PHRASES = {
+    Silent.STOPPED: "the node was down",
+    Silent.LOST: "records were lost",
+    Silent.MISSING: "records are missing",
+    Silent.STALLED: "the node listened to nobody",
+    Silent.SILENT: "nothing was recorded",
+    Silent.CLOCK: "the clock of the node was set forward",
+    Silent.ENDED: "the journal ends",
+}
+
+
+def silence_phrase(silence: Silence) -> str:
+    """The same in a few words."""
+    if silence.reason is Silent.KILLED:
+        return f"the node stopped at some moment after {time_of_day(silence.since_ms)}"
+    if silence.clock_ms < 0 and silence.reason is Silent.CLOCK:
+        return "the clock of the node was set back"
+    return _PHRASES[silence.reason]
 
 
 # -- brokers
@@ -325,6 +377,15 @@ def _missing(event: RecordsMissing, context: Context) -> str:
     return f"{counted(event.count, 'record')} missing from the journal."
 
 
+def _nothing(event: NothingRecorded, context: Context) -> str:
+    return f"nothing had been recorded since {to_second(event.since_ms)}."
+
+
+def _jumped(event: ClockJumped, context: Context) -> str:
+    way = "forward" if event.clock_ms > 0 else "back"
+    return f"the clock of the node was set {way} by {span(abs(event.clock_ms))}."
+
+
 def _group_restated(event: GroupRestated, context: Context) -> str:
     if context.topic is not None:
         held = [change.after for change in event.queues if change.topic == context.topic]
@@ -394,6 +455,8 @@ _SENTENCES: dict[type[Event], Callable[[Any, Context], str]] = {
     JournalRecovered: _recovered,
     RecordsLost: _lost,
     RecordsMissing: _missing,
+    NothingRecorded: _nothing,
+    ClockJumped: _jumped,
     GroupRestated: _group_restated,
     StateRestated: _state_restated,
     GuardEngaged: _guard_engaged,

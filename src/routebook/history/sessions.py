@@ -24,8 +24,8 @@ from routebook.events import (
 from routebook.history.clocks import Runs, Stamp, elapsed_ms
 from routebook.history.narrow import narrow_record, narrow_view
 from routebook.history.reasons import why_left
-from routebook.history.silences import Silence, Silences
 from routebook.history.timeline import is_near_miss, mentions
+from routebook.history.witness import Silence, Silences, apply
 from routebook.journal.groups import MemberView
 from routebook.journal.record import Record
 from routebook.journal.view import View
@@ -45,7 +45,7 @@ class Heartbeats:
 class Session:
     """``ended_ms`` None: it lasts, and ``lasted_ms`` is up to the last record.
 
-    ``began`` and ``ended`` are phrases. ``unseen_ms`` of it the node was down, or lost records.
+    ``began`` and ``ended`` are phrases. ``unseen_ms`` of it the node was no witness.
     """
 
     node: str
@@ -162,9 +162,9 @@ class _Stays:
     def take(self, whole: Record) -> None:
         record = narrow_record(whole, None)
         event = record.event
-        silence = self._silences.next(record)
+        silence = self._silences.next(record, listed=bool(self._open))
         self._last = stamp = self._runs.stamp(record)
-        self._view.apply(record)
+        apply(self._view, record)
         if silence is not None:
             self._fall_silent(silence)
         match event:
@@ -238,7 +238,7 @@ class _Stays:
     def _fall_silent(self, silence: Silence) -> None:
         self._found.append(silence)
         for stay in self._open.values():
-            stay.unseen_ms += max(0, silence.until_ms - silence.since_ms)
+            stay.unseen_ms += max(0, silence.until_ms - max(silence.since_ms, stay.since.wall_ms))
 
 
 _NO_RUN = -1  # of stamps that only have wall time

@@ -2,36 +2,181 @@
 
 A broker registers with all nodes at about the same time, and its data version tells one of its
 registrations from the next. Where both nodes took the same one, the difference of their times is
-that of their clocks, give or take the time it took to reach them.
+that of their clocks, give or take the time it took to reach them. But a node that was down, slept
+or was cut off takes it later, and all brokers together when it is back. So one difference proves
+nothing; several that agree do, and differences that such an absence explains are not counted.
+
+What is not measured is unknown, and never 0. ``skew_of`` is the rule; the pipeline has the same.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from routebook.events import RegistrationCompleted
 from routebook.journal.record import Record
 
-_SPREAD = 3 * 1.4826  # of the median deviation: three standard deviations, if it were normal
-_FEW = 3
-LEAST_UNCERTAINTY_MS = 10
-UNCERTAINTY_OF_FEW_MS = 1000
+AGREE_MS = 2000
+"""Samples this close to each other agree. Few samples this close to 0 are taken to."""
 
-Registrations = Mapping[tuple[object, ...], list[int]]
-"""When each registration was complete: wall times, in order."""
+LEAST_SAMPLES = 3
+LEAST_UNCERTAINTY_MS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """``offset_ms`` is how far a clock is ahead; nothing is known from 0 ``samples``."""
+    """``offset_ms`` is how far a clock is ahead; None: nobody knows.
 
-    offset_ms: int = 0
-    uncertainty_ms: int = UNCERTAINTY_OF_FEW_MS
+    ``samples`` is how often both saw the same, ``agreeing`` how many of these tell the offset.
+    ``assumed``: they are too few to measure it, and say nothing else. ``asked``: the nodes were
+    asked for the time instead.
+    """
+
+    offset_ms: int | None = 0
+    uncertainty_ms: int = 0
     samples: int = 0
+    agreeing: int = 0
+    assumed: bool = False
+    asked: bool = False
+
+    @property
+    def known(self) -> bool:
+        return self.offset_ms is not None
 
 
-NO_SKEW = Skew(uncertainty_ms=0)
+OWN_CLOCK = Skew(0, 0)
+"""That of a clock against itself."""
+
+
+def skew_of(samples: Iterable[int]) -> Skew:
+    """The skew that ``samples``, differences of wall times for the same content, tell.
+
+    Known when at least three lie within two seconds of each other and are more than half of all:
+    their median, and the largest distance from it. One or two, all within two seconds of 0, are
+    taken to say that the clocks agree. Everything else is unknown.
+    """
+    ordered = sorted(samples)
+    agreeing = _agreeing(ordered)
+    count = len(agreeing)
+    if count >= LEAST_SAMPLES and 2 * count > len(ordered):
+        offset = round(median(agreeing))
+        spread = max(abs(each - offset) for each in agreeing)
+        return Skew(offset, max(spread, LEAST_UNCERTAINTY_MS), len(ordered), count)
+    if 0 < len(ordered) < LEAST_SAMPLES and all(abs(each) <= AGREE_MS for each in ordered):
+        return Skew(0, AGREE_MS, len(ordered), len(ordered), assumed=True)
+    return Skew(None, 0, len(ordered), count)
+
+
+def _agreeing(ordered: Sequence[int]) -> Sequence[int]:
+    """As many as there are within ``AGREE_MS`` of each other; those nearest together, of equals."""
+    best: tuple[int, int] = (0, 0)
+    found: Sequence[int] = ()
+    first = 0
+    for last, value in enumerate(ordered):
+        while value - ordered[first] > AGREE_MS:
+            first += 1
+        rank = (last - first + 1, ordered[first] - value)
+        if rank > best or not found:
+            best, found = rank, ordered[first : last + 1]
+    return found
+
+
+# -- from records to samples
+
+Content = tuple[object, ...]
+
+
+class Sighting(NamedTuple):
+    """When a node saw a registration complete; ``epoch`` numbers the stretches of its clock."""
+
+    wall_ms: int
+    epoch: int
+
+
+Sightings = Mapping[Content, Sequence[Sighting]]
+"""All of one node, in the order it saw them."""
+
+WasAwake = Callable[[int], bool | None]
+"""Whether a node was awake at a wall time by its own clock; None outside of its records."""
+
+
+def sightings(records: Iterable[tuple[Record, int]]) -> Sightings:
+    """Those among ``records``, of one node, each with the epoch of its clock."""
+    seen: dict[Content, list[Sighting]] = {}
+    for record, epoch in records:
+        event = record.event
+        if isinstance(event, RegistrationCompleted) and event.data_version is not None:
+            content = (event.cluster, event.broker, event.addr, event.data_version)
+            seen.setdefault(content, []).append(Sighting(record.wall_ms, epoch))
+    return seen
+
+
+class Sample(NamedTuple):
+    """One happening: when each of two nodes saw it, by their own clocks."""
+
+    here: Sighting
+    there: Sighting
+
+    @property
+    def offset_ms(self) -> int:
+        return self.there.wall_ms - self.here.wall_ms
+
+
+def samples_of(
+    here: Sightings, there: Sightings, was_awake_here: WasAwake, was_awake_there: WasAwake
+) -> Iterator[Sample]:
+    """What both nodes saw and is surely one happening.
+
+    Times within ``AGREE_MS`` of each other are. Of others only the first times, for a broker says
+    the same again to a node that was away; and only where the one that saw it later was not known
+    to be away when the other one saw it.
+    """
+    for content, times in here.items():
+        others = there.get(content)
+        if not others:
+            continue
+        near = list(_near(times, others))
+        if near:
+            yield from near
+            continue
+        first = Sample(times[0], others[0])
+        if first.offset_ms > 0:
+            late, early, later = was_awake_there, first.here, was_awake_here
+            seen_late = first.there
+        else:
+            late, early, later = was_awake_here, first.there, was_awake_there
+            seen_late = first.here
+        away = not late(early.wall_ms) and later(seen_late.wall_ms) is not None
+        if not away:
+            yield first
+
+
+def _near(here: Sequence[Sighting], there: Sequence[Sighting]) -> Iterator[Sample]:
+    """Sightings that are each other's nearest, and near."""
+    ours, theirs = sorted(here), sorted(there)
+    for each in ours:
+        nearest = _nearest(theirs, each)
+        if _nearest(ours, nearest) == each and abs(nearest.wall_ms - each.wall_ms) <= AGREE_MS:
+            yield Sample(each, nearest)
+
+
+def _nearest(times: Sequence[Sighting], wanted: Sighting) -> Sighting:
+    place = bisect_left(times, wanted)
+    around = times[max(0, place - 1) : place + 2]
+    return min(around, key=lambda time: abs(time.wall_ms - wanted.wall_ms))
+
+
+# -- as it was before there were epochs; goes with the last who asks for it
+
+_SPREAD = 3 * 1.4826  # of the median deviation: three standard deviations, if it were normal
+_FEW = 3
+UNCERTAINTY_OF_FEW_MS = 1000
+NO_SKEW = OWN_CLOCK
+
+Registrations = Mapping[tuple[object, ...], list[int]]
+"""When each registration was complete: wall times, in order."""
 
 
 def registrations(records: Iterable[Record]) -> Registrations:
@@ -56,24 +201,24 @@ def estimate(first: Registrations, other: Registrations) -> Skew:
         for here, there in _pairs(times, other[key])
     ]
     if not offsets:
-        return Skew()
+        return Skew(0, UNCERTAINTY_OF_FEW_MS)
     offset = round(median(offsets))
     deviations = [abs(each - offset) for each in offsets]
     if len(offsets) < _FEW:
         uncertainty = max(*deviations, UNCERTAINTY_OF_FEW_MS)
     else:
-        uncertainty = max(round(_SPREAD * median(deviations)), LEAST_UNCERTAINTY_MS)
+        uncertainty = max(round(_SPREAD * median(deviations)), 10)
     return Skew(offset, uncertainty, len(offsets))
 
 
 def _pairs(here: list[int], there: list[int]) -> Iterable[tuple[int, int]]:
     """Times that are each other's nearest."""
     for each in here:
-        nearest = _nearest(there, each)
-        if _nearest(here, nearest) == each:
+        nearest = _nearest_ms(there, each)
+        if _nearest_ms(here, nearest) == each:
             yield each, nearest
 
 
-def _nearest(times: list[int], wanted: int) -> int:
+def _nearest_ms(times: list[int], wanted: int) -> int:
     place = bisect_left(times, wanted)
     return min(times[max(0, place - 1) : place + 1], key=lambda time: abs(time - wanted))

@@ -24,6 +24,7 @@ from routebook.events import (
     KvChanged,
     MappingsChanged,
     MinBrokerChanged,
+    NodeStalled,
     NodeStarted,
     NodeStopped,
     QueryCount,
@@ -38,7 +39,7 @@ from routebook.events import (
 from routebook.history.clocks import Runs, Stamp, elapsed_ms
 from routebook.history.narrow import narrow_record, narrow_view
 from routebook.history.sentences import NOTHING_MORE, Context
-from routebook.history.silences import Silence, Silences
+from routebook.history.witness import Silence, Silences, Silent, apply
 from routebook.history.words import MASTER
 from routebook.journal.groups import GroupView, Key
 from routebook.journal.record import Record, UnknownEvent
@@ -107,15 +108,16 @@ class Timeline:
 
     def take(self, whole: Record) -> None:
         record = whole if self._topic is None else narrow_record(whole, self._topic)
-        silence, stamp = self._silences.next(record), self._runs.stamp(record)
         before = self._known
+        silence = self._silences.next(record, listed=bool(before))
+        stamp = self._runs.stamp(record)
         timeout_ms = self._timeout_ms(record)
         if self._topic is None:
-            self._view.apply(narrow_record(whole, None))
+            apply(self._view, narrow_record(whole, None))
         else:
-            self._view.apply(record)
+            apply(self._view, record)
         after = self._known = self._holders() if self._can_matter(record) else before
-        if silence is not None and before:
+        if silence is not None and before and silence.reason is not Silent.STALLED:
             self.happenings.append(Happening(record, silence=silence))
         self._tell_of(record, before, after, stamp, timeout_ms)
         if not self._doubted:  # else it may be told again before the doubt ends
@@ -178,7 +180,7 @@ class Timeline:
                 if self._guarded:
                     self._guarded = False
                     self._tell(record)
-            case NodeStopped() | ConfigChanged() | UnknownEvent():
+            case NodeStopped() | NodeStalled() | ConfigChanged() | UnknownEvent():
                 if before:
                     self._tell(record)
             case RequestRefused():

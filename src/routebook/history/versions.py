@@ -18,7 +18,8 @@ from routebook.events import (
 )
 from routebook.history.narrow import narrow_record, narrow_view
 from routebook.history.queuewords import what_changed
-from routebook.history.silences import RecordsMissing, Silence, Silences, Silent
+from routebook.history.sentences import silence_phrase
+from routebook.history.witness import MadeUp, Silence, Silences, Silent, apply
 from routebook.history.words import listed, member, short_queues
 from routebook.journal.record import Record
 from routebook.journal.view import View
@@ -30,7 +31,8 @@ class Told(StrEnum):
     ROUTE = "route"
     NONE = "none"  # that there is no route
     NOTHING = "down"  # the node did not run
-    UNKNOWN = "unknown"  # records of this time were lost
+    STALLED = "stalled"  # it ran, and answered nobody
+    UNKNOWN = "unknown"  # it may not have run, or its records of this time were lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """``to_ms`` None: it lasts. ``record`` made it; None for one that was there before."""
+    """``to_ms`` None: it lasts. ``record`` made it; None for one that was there before.
+
+    ``silence`` is why nothing, or nothing for sure, was told. Where ``told`` is unknown because
+    nobody knows what was before the records, ``parts`` is what they tell, and there may be more.
+    """
 
     node: str
     told: Told
@@ -59,6 +65,7 @@ class Version:
     to_ms: int | None
     record: Record | None
     changes: tuple[str, ...]
+    silence: Silence | None = None
 
     @property
     def cause(self) -> Cause | None:
@@ -79,6 +86,11 @@ class Followed:
     @property
     def last(self) -> Version | None:
         return self.versions[-1] if self.versions else None
+
+    @property
+    def believed(self) -> Version | None:
+        """The last version that was told for sure."""
+        return next((v for v in reversed(self.versions) if _is_known(v)), None)
 
     @property
     def origin(self) -> Version | None:
@@ -118,7 +130,7 @@ def follow(
     following = _Following(topic, known or View(), partial=partial)
     for record in records:
         following.take(record)
-    if silence is not None:
+    if silence is not None and (silence.reason is not Silent.SILENT or following.listed):
         following.fall_silent(silence, None)
     return Followed(tuple(following.versions), following.view)
 
@@ -127,7 +139,6 @@ _NODE_EVENTS = (
     NodeStarted,
     NodeStopped,
     RecordsLost,
-    RecordsMissing,
     GroupRestated,
     StateRestated,
 )
@@ -139,15 +150,20 @@ class _Following:
         self._partial = partial
         self._silences = Silences(known.wall_ms if known.seq else None)
         self._down = False
+        self._woken = False
         self.view = narrow_view(known, topic)
         self.versions: list[Version] = []
         if known.seq:
             self._begin(*self._state(), known.wall_ms, None)
 
+    @property
+    def listed(self) -> bool:
+        return self.view.groups.members() > 0
+
     def take(self, whole: Record) -> None:
         record = narrow_record(whole, self._topic)
-        silence = self._silences.next(record)
-        self.view.apply(record)
+        silence = self._silences.next(record, listed=self.listed)
+        apply(self.view, record)
         event = record.event
         if not self.versions:
             told = Told.UNKNOWN if self._partial else Told.NONE
@@ -159,16 +175,23 @@ class _Following:
             self._partial = self._partial and event.brokers > 0
         elif isinstance(event, StateRestated):
             self._partial = False
+        last = self.versions[-1]
         if silence is not None:
             self.fall_silent(silence, record)
+            self._woken = self.versions[-1] is not last
+        if isinstance(event, MadeUp):
+            return  # the next record tells how it goes on
         if isinstance(event, BrokerLeft) and event.cause is Cause.REPLACED:
             return  # its successor is told of next, and the topics stay
         last = self.versions[-1]
-        if not self._can_matter(record, last):
+        if not self._woken and not self._can_matter(record, last):
             return
+        self._woken = False
         told, parts = self._state()
         if told is not last.told or parts != last.parts:
-            self._begin(told, parts, record.wall_ms, record)
+            stalled = silence is not None and silence.reason is Silent.STALLED
+            at_ms = silence.until_ms if silence is not None and stalled else record.wall_ms
+            self._begin(told, parts, at_ms, record)
 
     def _can_matter(self, record: Record, last: Version) -> bool:
         """Brokers come and go all the time, and few of them have the topic."""
@@ -184,15 +207,25 @@ class _Following:
 
     def fall_silent(self, silence: Silence, record: Record | None) -> None:
         """Nothing is known from the beginning of ``silence`` on, whatever came last."""
-        lost = silence.reason in (Silent.LOST, Silent.MISSING)
-        told = Told.UNKNOWN if lost else Told.NOTHING
+        if silence.clock_ms < 0 and silence.reason is Silent.CLOCK:
+            return  # no time passed that nobody knows of
+        told = _TOLD.get(silence.reason, Told.UNKNOWN)
         since_ms = silence.since_ms
+        if silence.reason is Silent.STALLED:
+            self._take_back(silence)
         if self.versions:
             last = self.versions[-1]
             if last.told in (told, Told.UNKNOWN):
                 return
             since_ms = max(since_ms, last.from_ms)
-        self._begin(told, (), since_ms, record)
+        self._begin(told, (), since_ms, record, silence)
+
+    def _take_back(self, stall: Silence) -> None:
+        """What changed in a moment between two pauses, nobody was told before the last one."""
+        while len(self.versions) > 1 and (
+            stall.since_ms <= self.versions[-1].from_ms <= stall.until_ms
+        ):
+            self.versions.pop()
 
     def _state(self) -> tuple[Told, tuple[Part, ...]]:
         if self._down:
@@ -203,33 +236,49 @@ class _Following:
             Part(entry.cluster, entry.broker, tuple(sorted(entry.addrs.items())), entry.queues)
             for entry in self.view.route(self._topic)
         )
-        if parts:
-            return Told.ROUTE, parts
-        return Told.UNKNOWN if self._partial else Told.NONE, ()
+        if self._partial:
+            return Told.UNKNOWN, parts
+        return (Told.ROUTE if parts else Told.NONE), parts
 
     def _begin(
-        self, told: Told, parts: tuple[Part, ...], from_ms: int, record: Record | None
+        self,
+        told: Told,
+        parts: tuple[Part, ...],
+        from_ms: int,
+        record: Record | None,
+        silence: Silence | None = None,
     ) -> None:
         before: tuple[Part, ...] = ()
         if self.versions:
             self.versions[-1] = replace(self.versions[-1], to_ms=from_ms)
-            before = next((v.parts for v in reversed(self.versions) if _is_known(v)), ())
-        changes = () if record is None else tuple(_changes(before, parts, told))
+            before = next((v.parts for v in reversed(self.versions) if _tells(v)), ())
+        changes: tuple[str, ...] = ()
+        if silence is not None:
+            changes = (silence_phrase(silence),)
+        elif record is not None and told is Told.UNKNOWN and self.view.unsure:
+            changes = ("records were lost",)
+        elif record is not None:
+            changes = tuple(_changes(before, parts, told))
+        seq = self.view.seq
         self.versions.append(
-            Version(self.view.node, told, parts, from_ms, self.view.seq, None, record, changes)
+            Version(self.view.node, told, parts, from_ms, seq, None, record, changes, silence)
         )
+
+
+_TOLD = {Silent.STOPPED: Told.NOTHING, Silent.STALLED: Told.STALLED}
 
 
 def _is_known(version: Version) -> bool:
     return version.told in (Told.ROUTE, Told.NONE)
 
 
+def _tells(version: Version) -> bool:
+    return _is_known(version) or bool(version.parts)
+
+
 def _changes(before: tuple[Part, ...], after: tuple[Part, ...], told: Told) -> Iterator[str]:
     if told is Told.NOTHING:
         yield "the node was down"
-        return
-    if told is Told.UNKNOWN:
-        yield "records were lost"
         return
     was, now = {part.name: part for part in before}, {part.name: part for part in after}
     for name in sorted(was.keys() | now.keys()):

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from routebook.history.awareness import awareness
 from routebook.history.diverge import (
+    Blind,
     BrokerClaim,
     Claim,
     Comparison,
@@ -13,8 +15,9 @@ from routebook.history.diverge import (
     Ending,
     compare,
 )
-from routebook.history.skew import Skew
 from routebook.history.times import time_of_day
+from routebook.history.witness import watched
+from routebook.journal.record import Place, Record
 from routebook.state.model import QueueShape
 from support.stories import Story, ms
 
@@ -24,19 +27,47 @@ WRITABLE, READ_ONLY = (8, 8, 6, 0), (8, 8, 4, 0)
 
 
 def nodes() -> tuple[Story, Story]:
-    here, there = Story(node=FIRST), Story(node=SECOND)
+    here, there = Story(node=FIRST, awake=True), Story(node=SECOND, awake=True)
     for story in (here, there):
         story.at("03:00:00").start()
         story.at("03:01:00").register(version=1)
     return here, there
 
 
+def course(story: Story, *, ahead_ms: int = 0) -> Course:
+    """A node whose clock is known to be ahead by this much."""
+    aware = awareness(
+        watched(story.records), first=_place(story.records[0]), last=_place(story.records[-1])
+    )
+    blind = tuple(
+        Blind(s.silence.since_ms - ahead_ms, s.silence.until_ms - ahead_ms, s.silence)
+        for s in aware.stretches
+    )
+    return Course(
+        story.node, story.records, blind=blind, at_ms=lambda record: record.wall_ms - ahead_ms
+    )
+
+
+def _place(record: Record) -> Place:
+    return Place(record.seq, record.wall_ms)
+
+
 def compared(
-    *stories: Story, skew: Skew | None = None, topic: str | None = None, begin: str = "03:00:00"
+    *stories: Story,
+    topic: str | None = None,
+    begin: str = "03:00:00",
+    ahead_ms: int = 0,
+    uncertainty_ms: int = 0,
 ) -> Comparison:
-    skews = [Skew(uncertainty_ms=0), *([skew or Skew(uncertainty_ms=0)] * (len(stories) - 1))]
-    courses = [Course(s.node, s.records, skew=k) for s, k in zip(stories, skews, strict=True)]
-    return compare(courses, from_ms=ms(begin), to_ms=ms("04:00:00"), topic=topic)
+    first, *others = stories
+    courses = [course(first), *(course(story, ahead_ms=ahead_ms) for story in others)]
+    return compare(
+        courses,
+        from_ms=ms(begin),
+        to_ms=ms("04:00:00"),
+        topic=topic,
+        uncertainty_ms=uncertainty_ms,
+    )
 
 
 def brief(divergence: Divergence) -> tuple[str, str, str, tuple[str, ...], Ending]:
@@ -56,7 +87,7 @@ def found(
 
 
 def test_nodes_that_saw_the_same_agree() -> None:
-    assert compared(*nodes()) == Comparison((), short=0, uncertainty_ms=0)
+    assert compared(*nodes()) == Comparison((), short=0, uncertainty_ms=0, compared_ms=3_600_000)
 
 
 def test_a_broker_lost_by_one_node_is_one_divergence_whatever_number_of_topics() -> None:
@@ -182,14 +213,14 @@ def test_a_node_whose_records_were_lost_disagrees_with_nobody() -> None:
 
 
 def test_before_its_first_record_a_node_disagrees_with_nobody() -> None:
-    here = Story(node=FIRST).at("03:00:00").start().at("03:01:00").register(version=1)
-    there = Story(node=SECOND).at("03:30:00").start().at("03:30:25").register(version=1)
+    here = Story(node=FIRST, awake=True).at("03:00:00").start().at("03:01:00").register(version=1)
+    there = Story(node=SECOND, awake=True).at("03:30:00").start().at("03:30:25").register(version=1)
     assert found(here, there) == [("03:30:00Z", "03:30:25Z", "broker-a", (), Ending.CONVERGED)]
 
 
 def test_three_nodes_are_compared_with_each_other() -> None:
     here, there = nodes()
-    third = Story(node="ns-3").at("03:00:00").start().at("03:01:00").register(version=1)
+    third = Story(node="ns-3", awake=True).at("03:00:00").start().at("03:01:00").register(version=1)
     there.at("03:10:00").lose()
     there.at("03:11:00").register(version=1)
 
@@ -203,11 +234,11 @@ def test_three_nodes_are_compared_with_each_other() -> None:
 
 def test_times_are_put_right_by_the_skew_of_the_clocks() -> None:
     here, _ = nodes()
-    ahead = Story(node=SECOND, clock_ahead_ms=90_000)
+    ahead = Story(node=SECOND, clock_ahead_ms=90_000, awake=True)
     ahead.at("03:00:00").start().at("03:01:00").register(version=1)
     ahead.at("03:10:00").lose().at("03:10:30").register(version=1)
 
-    [divergence] = compared(here, ahead, skew=Skew(90_000, 0, 9)).divergences
+    [divergence] = compared(here, ahead, ahead_ms=90_000).divergences
 
     assert brief(divergence)[:2] == ("03:10:00Z", "03:10:30Z")
 
@@ -220,7 +251,7 @@ def test_what_the_clocks_may_account_for_is_counted_and_not_shown(
     there.at("03:10:00").lose()
     there.at("03:10:30").register(version=1)
 
-    comparison = compared(here, there, skew=Skew(0, uncertainty_ms, 9))
+    comparison = compared(here, there, uncertainty_ms=uncertainty_ms)
 
     assert (len(comparison.divergences), comparison.short) == ((1, 0) if significant else (0, 1))
 

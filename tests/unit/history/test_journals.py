@@ -7,11 +7,11 @@ import pytest
 
 from routebook.history.journals import AfterJournal, Base, BeforeJournal, Journal
 from routebook.history.needles import about_broker, about_tables
-from routebook.history.silences import RecordsMissing
-from routebook.history.times import AtSeq, AtTime, parse
+from routebook.history.times import AtSeq, AtTime, parse, time_of_day
+from routebook.history.witness import MadeUp, NothingRecorded, RecordsMissing, missing_records
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import ACTIVE, list_folder, snapshot_name
-from routebook.journal.record import Record
+from routebook.journal.record import Record, encode
 from routebook.journal.view import View
 from support.journalfolders import write_journal
 from support.stories import Story, ms
@@ -41,9 +41,9 @@ def view_at(journal: Journal, seq: int) -> Base:
 
 
 def everything(journal: Journal, after_seq: int = 0) -> list[Record]:
-    return list(
-        journal.records(after_seq=after_seq, to_seq=journal.last.seq, wanted=lambda line: True)
-    )
+    """All that was recorded; these journals are quiet for longer than a node can be."""
+    read = journal.records(after_seq=after_seq, to_seq=journal.last.seq, wanted=lambda line: True)
+    return [record for record in read if not isinstance(record.event, NothingRecorded)]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,8 @@ def test_only_what_is_wanted_is_read_and_what_came_before_a_break(tmp_path: Path
 
     read = journal.records(after_seq=0, to_seq=journal.last.seq, wanted=about_broker("broker-a"))
 
-    assert [r.seq for r in read] == [1, 3, 4, 5, 6, 7, 9, 2**20, 2**20 + 1]
+    seqs = [r.seq for r in read if not isinstance(r.event, NothingRecorded)]
+    assert seqs == [1, 3, 4, 5, 6, 7, 9, 2**20, 2**20 + 1]
 
 
 def test_how_far_the_reading_is_is_told(tmp_path: Path) -> None:
@@ -357,3 +358,100 @@ def test_what_is_not_about_tables_does_not_change_a_view(tmp_path: Path) -> None
     for record in journal.records(after_seq=0, to_seq=9, wanted=about_tables):
         view.apply(record)
     assert replace(view, seq=9, wall_ms=0) == replace(story.view(), wall_ms=0)
+
+
+# -- what nobody wrote
+
+
+def quiet_times(journal: Journal, after_seq: int = 0, known: str | None = None) -> list[str]:
+    read = journal.records(
+        after_seq=after_seq,
+        to_seq=journal.last.seq,
+        wanted=lambda line: False,
+        known_ms=ms(known) if known else None,
+    )
+    return [
+        f"{type(record.event).__name__} {time_of_day(record.event.since_ms)}"
+        for record in read
+        if isinstance(record.event, MadeUp)
+    ]
+
+
+@pytest.mark.parametrize("sealed_at", [(), (2, 4, 6), (9,)])
+def test_where_a_node_was_quiet_for_too_long_a_record_is_made_up(
+    tmp_path: Path, sealed_at: tuple[int, ...]
+) -> None:
+    story = day().wait(60)
+    story.clock_ahead_ms = 86_400_000
+    journal = opened(write_journal(tmp_path, story.heartbeats().records, sealed_at=sealed_at))
+    assert quiet_times(journal) == [
+        "NothingRecorded 03:01:00Z",
+        "NothingRecorded 03:12:04Z",
+        "NothingRecorded 03:20:00Z",
+        "NothingRecorded 03:40:11Z",
+        "NothingRecorded 03:50:00Z",
+        "ClockJumped 03:55:00Z",
+    ]
+
+
+@pytest.mark.parametrize("sealed_at", [(), (2, 4, 6), (9,)])
+def test_nothing_is_made_up_of_what_comes_after_the_last_record_asked_for(
+    tmp_path: Path, sealed_at: tuple[int, ...]
+) -> None:
+    journal = opened(write_journal(tmp_path, day().records, sealed_at=sealed_at))
+    read = list(journal.records(after_seq=0, to_seq=5, wanted=lambda line: True))
+    assert [r.seq for r in read] == [1, 2, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("after_seq", [1, 2])
+def test_records_that_are_missing_right_at_the_beginning_are_noticed_too(
+    tmp_path: Path, after_seq: int
+) -> None:
+    write_journal(tmp_path, day().records, sealed_at=(2, 4, 6))
+    gone = list_folder(tmp_path).sealed[1]
+    (tmp_path / gone.packed).unlink()
+    (tmp_path / gone.manifest).unlink()
+    read = opened(tmp_path).records(
+        after_seq=after_seq, to_seq=9, wanted=about_tables, known_ms=ms("03:01:00")
+    )
+    first = next(record for record in read if isinstance(record.event, RecordsMissing))
+    assert (first.seq, first.event) == (2, missing_records(2, ms("03:01:00")))
+
+
+def test_what_came_before_the_first_record_read_may_be_told(tmp_path: Path) -> None:
+    journal = opened(write_journal(tmp_path, day().records, sealed_at=(2, 4, 6)))
+    assert quiet_times(journal, after_seq=6)[0] == "NothingRecorded 03:40:11Z"
+    assert quiet_times(journal, after_seq=6, known="03:20:00")[0] == "NothingRecorded 03:20:00Z"
+
+
+def test_a_window_may_be_longer_than_a_minute(tmp_path: Path) -> None:
+    story = Story().at("03:00:00").start().register()
+    lines = [encode(record) for record in story.at("03:01:00").heartbeats().records]
+    lines += [encode(record) for record in story.at("03:10:00").heartbeats().records[-1:]]
+    content = b"".join(lines).replace(b'"window_ms":60000', b'"window_ms":300000')
+    (tmp_path / ACTIVE).write_bytes(content)
+    assert quiet_times(opened(tmp_path)) == []
+
+
+# -- the end of a journal
+
+
+@pytest.mark.parametrize(
+    ("content", "alive_ms"),
+    [
+        (b'{"v":1,"seq":9,"wall_ms":%d,"mono_ms":5}' % ms("03:55:07"), ms("03:55:07")),
+        (b'{"v":1,"seq":8,"wall_ms":%d,"mono_ms":5}' % ms("03:54:59"), ms("03:55:00")),
+        (b'{"v":1,"seq":99,"wall_ms":%d,"mono_ms":5}' % ms("03:55:07"), None),
+        (b'{"v":9,"seq":9,"wall_ms":%d,"mono_ms":5}' % ms("03:55:07"), None),
+        (b"", None),
+        (b"\0\0", None),
+    ],
+    ids=["after-the-last", "before-it", "of-another-journal", "newer", "empty", "torn"],
+)
+def test_a_sign_of_life_is_taken_where_it_belongs_to_the_journal(
+    tmp_path: Path, content: bytes, alive_ms: int | None
+) -> None:
+    write_journal(tmp_path, day().records)
+    (tmp_path / "alive.json").write_bytes(content)
+    journal = opened(tmp_path)
+    assert (journal.alive_ms, journal.stopped) == (alive_ms, False)

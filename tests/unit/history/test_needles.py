@@ -7,8 +7,9 @@ import pytest
 from routebook.history.needles import (
     BREAKS,
     Wanted,
+    about_awareness,
     about_broker,
-    about_registrations,
+    about_node,
     about_tables,
     about_topic,
     any_of,
@@ -39,7 +40,11 @@ def kept(records: list[Record], wanted: Wanted) -> list[Record]:
         record
         for number, record in enumerate(records)
         if wanted(lines[number])
-        or any(mark in following for mark in BREAKS for following in lines[number + 1 : number + 2])
+        or any(
+            f'"type":"{kind}"'.encode() in lines[number + 1]
+            for kind in BREAKS
+            if records[number + 1 :]
+        )
     ]
 
 
@@ -72,9 +77,22 @@ def test_the_tables_do_not_need_what_is_only_counted() -> None:
     assert types == {"HeartbeatGaps", "RouteQueries"}
 
 
-def test_registrations_are_found_among_all() -> None:
-    types = {type(r.event).__name__ for r in story().records if about_registrations(encode(r))}
-    assert types == {"RegistrationCompleted"}
+def test_what_happened_to_the_node_is_found_among_all() -> None:
+    told = story().wait(2).stall(since="03:00:00").records
+    types = {type(r.event).__name__ for r in told if about_node(encode(r))}
+    assert types == {"NodeStarted", "NodeStopped", "NodeStalled", "JournalRecovered"}
+
+
+def test_when_it_was_awake_does_not_need_topics_and_heartbeats() -> None:
+    types = {type(r.event).__name__ for r in story().records if about_awareness(encode(r))}
+    assert types == {
+        "BrokerLeft",
+        "BrokerRegistered",
+        "JournalRecovered",
+        "NodeStarted",
+        "NodeStopped",
+        "RegistrationCompleted",
+    }
 
 
 def test_what_one_of_several_questions_wants_is_kept() -> None:

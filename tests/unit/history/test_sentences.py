@@ -39,8 +39,8 @@ from routebook.events import (
     Suspect,
     TopicsChanged,
 )
-from routebook.history.sentences import Context, sentence, silence_sentence
-from routebook.history.silences import Silence, Silent
+from routebook.history.sentences import Context, sentence, silence_phrase, silence_sentence
+from routebook.history.witness import Silence, Silent
 from routebook.journal.record import UnknownEvent
 from support.stories import ms
 
@@ -501,7 +501,12 @@ def test_changes_of_topics_are_told_by_kind(told: Event, context: Context, said:
         (Silence(0, 60_000, Silent.STOPPED), "the node was down."),
         (
             Silence(0, 60_000, Silent.KILLED),
-            "the node was down, and had not been stopped in order.",
+            "the node stopped at some moment after 00:00:00Z, and not in order.",
+        ),
+        (
+            Silence(52_000, 60_000, Silent.KILLED, recorded_ms=0),
+            "the node stopped at some moment after 00:00:52Z, its last sign of life, and not in"
+            " order.",
         ),
         (Silence(0, 60_000, Silent.LOST, 12), "12 records were lost."),
         (Silence(0, 60_000, Silent.LOST, 1), "1 record was lost."),
@@ -510,3 +515,48 @@ def test_changes_of_topics_are_told_by_kind(told: Event, context: Context, said:
 )
 def test_a_silence_says_from_when_to_when_and_why(silence: Silence, said: str) -> None:
     assert silence_sentence(silence) == f"no record between 00:00:00Z and 00:01:00Z: {said}"
+
+
+@pytest.mark.parametrize(
+    ("silence", "said", "phrase"),
+    [
+        (
+            Silence(0, 135_000, Silent.STALLED),
+            "the node listened to nobody from 1970-01-01T00:00:00Z to 1970-01-01T00:02:15Z.",
+            "the node listened to nobody",
+        ),
+        (
+            Silence(0, 135_000, Silent.SILENT),
+            "no record between 00:00:00Z and 00:02:15Z, although brokers were listed: whether the"
+            " node was awake is not known.",
+            "nothing was recorded",
+        ),
+        (
+            Silence(0, 7_200_000, Silent.CLOCK, clock_ms=7_190_000),
+            "the clock of the node was set forward by 1 h 59 min, from 1970-01-01T00:00:00Z to"
+            " 1970-01-01T02:00:00Z: nobody was awake in between.",
+            "the clock of the node was set forward",
+        ),
+        (
+            Silence(7_200_000, 0, Silent.CLOCK, clock_ms=-7_200_000),
+            "the clock of the node was set back by 2 h, to 1970-01-01T00:00:00Z: times before and"
+            " after it do not compare.",
+            "the clock of the node was set back",
+        ),
+        (
+            Silence(5_000, 60_000, Silent.ENDED, recorded_ms=0),
+            "no record after 00:00:00Z: whether the node was awake after 00:00:05Z is not known.",
+            "the journal ends",
+        ),
+        (
+            Silence(52_000, 60_000, Silent.KILLED, recorded_ms=0),
+            "no record between 00:00:00Z and 00:01:00Z: the node stopped at some moment after"
+            " 00:00:52Z, its last sign of life, and not in order.",
+            "the node stopped at some moment after 00:00:52Z",
+        ),
+    ],
+    ids=lambda value: value.reason.value if isinstance(value, Silence) else "",
+)
+def test_what_is_not_known_is_not_claimed(silence: Silence, said: str, phrase: str) -> None:
+    assert silence_sentence(silence) == said
+    assert silence_phrase(silence) == phrase

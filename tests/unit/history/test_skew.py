@@ -1,6 +1,8 @@
 """How far apart the clocks of two nodes are, judged by registrations both saw."""
 
-from routebook.history.skew import Skew, estimate, registrations
+import pytest
+
+from routebook.history.skew import Skew, estimate, registrations, skew_of
 from support.stories import Story
 
 
@@ -49,3 +51,31 @@ def test_the_same_registration_repeated_is_matched_with_the_nearest() -> None:
     here, there = seen([0, 0, 0], version=1), seen([40, 40], version=1)
     assert skew(here, there).offset_ms == 40
     assert skew(here, there).samples == 2
+
+
+# -- the rule
+
+
+@pytest.mark.parametrize(
+    ("samples", "told"),
+    [
+        pytest.param([], Skew(None, 0, 0, 0), id="nothing-was-measured"),
+        pytest.param([134_000], Skew(None, 0, 1, 1), id="one-proves-nothing"),
+        pytest.param([5, -2000], Skew(0, 2000, 2, 2, assumed=True), id="few-that-say-nothing-else"),
+        pytest.param([5, 2001], Skew(None, 0, 2, 2), id="few-and-too-far"),
+        pytest.param([5, 7, 6], Skew(6, 100, 3, 3), id="three"),
+        pytest.param([3000, 3900, 5000], Skew(3900, 1100, 3, 3), id="their-spread"),
+        pytest.param([0, 1000, 2001], Skew(None, 0, 3, 2), id="too-far-apart"),
+        pytest.param([0, 0, 0, 134_000, 134_000], Skew(0, 100, 5, 3), id="most-of-them"),
+        pytest.param(
+            [0, 0, 0, 134_000, 134_000, 134_000], Skew(None, 0, 6, 3), id="only-half-of-them"
+        ),
+        pytest.param(
+            [-108_000_000 + each for each in (0, 3, 9, 14)],
+            Skew(-107_999_994, 100, 4, 4),
+            id="thirty-hours-behind",
+        ),
+    ],
+)
+def test_skew_is_known_from_samples_that_agree(samples: list[int], told: Skew) -> None:
+    assert skew_of(samples) == told

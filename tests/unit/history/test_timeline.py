@@ -162,8 +162,8 @@ def test_a_node_that_was_killed_leaves_a_silence() -> None:
     story.be_killed(down_s=70)
 
     assert about_broker(story)[1:] == [
-        "03:51:10Z no record between 03:50:00Z and 03:51:10Z: the node was down, and had not been"
-        " stopped in order.",
+        "03:51:10Z no record between 03:50:00Z and 03:51:10Z: the node stopped at some moment after"
+        " 03:50:00Z, and not in order.",
         "03:51:10Z node restarted, 1 broker recovered from the journal.",
     ]
 
