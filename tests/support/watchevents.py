@@ -302,7 +302,7 @@ class Journal:
 
 def witnessed(journal: "Journal") -> list[tuple[str, Record]]:
     """Each record with the life of the folder it is in."""
-    found, life = [], "first"
+    found, life = [], "first" if journal.lives else ""
     for place, record in enumerate(journal.records):
         life = journal.lives.get(place, life)
         found.append((life, record))

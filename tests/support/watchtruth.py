@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from routebook.events import JournalRecovered, NodeStalled, RecordsLost
-from world.plan import LEASE, BrokerStops, ClockSet, Cut, NodeDown
-from world.truth import EPOCH_MS, Key, Life, Truth
+from world.plan import LEASE, BrokerStops, ClockSet, Cut, DiskFails, NodeDown
+from world.truth import EPOCH_MS, Key, Life, Span, Truth
 
 SECOND = 1000
 LIMIT_MS = 90 * SECOND
@@ -216,19 +216,25 @@ def _killed(world: _World, alert: Told) -> bool:
 def _stalled(world: _World, alert: Told) -> bool:
     [node] = alert.nodes
     return any(
-        abs(life.wall_ms(span.from_ms) - alert.began_ms) <= SLACK_MS
-        or any(abs(t - span.from_ms) <= SLACK_MS for t in life.true_times(alert.began_ms))
+        life.wall_ms(span.from_ms) <= alert.raised_ms + SLACK_MS
+        and life.wall_ms(span.to_ms) >= alert.began_ms - SLACK_MS
         for life in world.lives_of(node)
         for span in life.stalls
     )
 
 
 def _silent(world: _World, alert: Told) -> bool:
-    """There was a time in which it was not awake, or could not write."""
+    """There was such a time in which it was not awake, or could not write."""
     [node] = alert.nodes
+    failures = [
+        Span(deed.at_ms, deed.at_ms + deed.for_ms)
+        for deed in world.deeds
+        if isinstance(deed, DiskFails) and deed.node == node
+    ]
     return any(
-        life.stalls or life.losses or any(what != "awake" for _, what in life.phases)
+        life.wall_ms(span.from_ms) <= alert.raised_ms and life.wall_ms(span.to_ms) >= alert.began_ms
         for life in world.lives_of(node)
+        for span in (*life.stalls, *failures)
     )
 
 

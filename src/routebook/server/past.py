@@ -16,7 +16,7 @@ from routebook.journal.before import Before, before, decoded
 from routebook.journal.errors import JournalError
 from routebook.journal.record import Record, encode
 
-MAX_STATE = 8 * 1024 * 1024  # bytes of one answer
+MAX_STATE = 8 * 1024 * 1024  # bytes in one answer
 SMALL = 256 * 1024  # bytes of a journal that is quickly read
 ANSWER_S = 1.5  # whoever asks does not wait for longer
 CHILD_S = 120.0
@@ -26,8 +26,9 @@ Question = tuple[int, str | None, str | None]  # before which record; topic; bro
 
 
 class Past:
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, *, max_state: int) -> None:
         self._folder = folder
+        self._max_state = min(MAX_STATE, max_state)
         self._reading: tuple[Question, asyncio.Task[Before]] | None = None
 
     async def before(self, seq: int, topic: str | None, broker: str | None) -> Before:
@@ -55,7 +56,8 @@ class Past:
     async def _read(self, folder: Path, question: Question) -> Before:
         try:
             small = await asyncio.to_thread(_size, folder) <= SMALL
-            return await (_in_a_thread if small else _in_a_process)(folder, question)
+            read = _in_a_thread if small else _in_a_process
+            return await read(folder, question, self._max_state)
         except (JournalError, OSError, TimeoutError, msgspec.MsgspecError) as error:
             return Before([], question[0], f"the journal cannot be read: {error}")
 
@@ -68,14 +70,14 @@ def nothing_before(first: Record, kv: dict[str, dict[str, str]]) -> Before:
     return Before([encode(record)], first.seq)
 
 
-async def _in_a_thread(folder: Path, question: Question) -> Before:
+async def _in_a_thread(folder: Path, question: Question, limit: int) -> Before:
     seq, topic, broker = question
-    return await asyncio.to_thread(before, folder, seq, limit=MAX_STATE, topic=topic, broker=broker)
+    return await asyncio.to_thread(before, folder, seq, limit=limit, topic=topic, broker=broker)
 
 
-async def _in_a_process(folder: Path, question: Question) -> Before:
+async def _in_a_process(folder: Path, question: Question, limit: int) -> Before:
     seq, topic, broker = question
-    words = [str(folder), str(seq), str(MAX_STATE), topic or "", broker or ""]
+    words = [str(folder), str(seq), str(limit), topic or "", broker or ""]
     child = await asyncio.create_subprocess_exec(
         *[sys.executable, "-m", "routebook.journal.before", *words],
         stdin=asyncio.subprocess.DEVNULL,

@@ -31,6 +31,7 @@ class Node:
     restated_live: int = 0
     window_at_ms: int = 0  # end of the last window it counted
     window_ms: int = 60_000
+    window_before_ms: int = 0
     beats: int = 0  # brokers heard of in that window
     beats_before: int = 0
     unknown: int = 0  # queries for topics nobody holds in that window
@@ -51,6 +52,14 @@ class Node:
     honest: bool = True  # it says itself when it sleeps, and holds that against nobody
     waking_ms: int = 0  # until then what brokers seem to do may only be how it woke up
     settled_ms: int = 0  # from then on it has had time to find out what it had slept through
+
+    @property
+    def silence_ms(self) -> int:
+        """After so long without a record it was not awake: more than two windows.
+
+        A window that the end of the node cut short does not count.
+        """
+        return max(2 * max(self.window_ms, self.window_before_ms), 10_000)
 
     @property
     def sure(self) -> bool:

@@ -3,7 +3,7 @@
 Nodes are compared two by two, those that are sure. A dispute is an alert when both have written
 records from after its limit: until then one of them may have changed its mind, in records that have
 not come yet. The limit begins when both have had time to find out what they had slept through. A
-node that lists nobody has nothing to write about; it is taken at its word.
+node that lists nobody, and is too old to write all the same, is taken at its word.
 """
 
 from itertools import combinations
@@ -60,7 +60,11 @@ def look(board: Board) -> None:
 
 
 def _clock_ms(board: Board, node: Node) -> int:
-    return board.now_ms if node.live == 0 else node.clock_ms
+    """When it was last known to say what it says.
+
+    A node of a version without incarnations writes nothing when it lists nobody.
+    """
+    return board.now_ms if node.live == 0 and not node.life else node.clock_ms
 
 
 def _difference(a: tuple[bool, Claim | None], b: tuple[bool, Claim | None]) -> str | None:

@@ -11,7 +11,6 @@ from routebook_spark.alerts.words import moment, span
 NOTES = frozenset({"JournalUnreadable", "JournalReadable", "JournalQuiet"})
 
 _QUIET = "quiet"
-_SILENT_WINDOWS = 2
 
 
 def take(board: Board, fact: Fact) -> None:
@@ -60,7 +59,7 @@ def _quiet(board: Board, fact: Fact) -> None:
     if node is None or not node.running or fact.quiet_ms is None:
         return
     listed = node.live if node.live is not None else max(node.beats, node.beats_before)
-    if not listed or fact.quiet_ms <= _SILENT_WINDOWS * node.window_ms:
+    if not listed or fact.quiet_ms <= node.silence_ms:
         return
     last_ms, quiet_ms = node.clock_ms, fact.quiet_ms
     board.ledger.hold(

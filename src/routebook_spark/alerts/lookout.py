@@ -149,6 +149,7 @@ def _count_window(board: Board, node: Node, fact: Fact) -> None:
     if fact.at_ms - node.window_at_ms > window_ms / 2 or fact.at_ms < node.window_at_ms:
         heartbeats.look(board, node)
         storms.look(board, node)
+        node.window_before_ms = node.window_ms
         node.window_at_ms, node.window_ms = fact.at_ms, window_ms
         node.beats, node.beats_before = 0, node.beats
         node.unknown = 0

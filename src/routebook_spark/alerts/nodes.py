@@ -11,6 +11,7 @@ from routebook_spark.alerts.words import counted, moment, span
 
 _AHEAD_MS = 5 * 60_000
 _OVERLAP_MS = 10_000
+_WINDOW_MS = 60_000
 _LIVES = 8
 _JOURNAL = "journal"
 _TURNS = frozenset(
@@ -181,6 +182,7 @@ def _look_at_clock(board: Board, node: Node, fact: Fact) -> None:
 def _started(board: Board, node: Node, fact: Fact) -> None:
     since_ms = node.clock_ms if node.running else node.slept_ms
     node.running, node.live, node.window_at_ms = True, fact.brokers, fact.at_ms
+    node.window_ms = max(node.window_ms, node.window_before_ms, _WINDOW_MS)
     if fact.brokers == 0:
         brokers.forget(board, node)
         node.whole, node.lost = True, False

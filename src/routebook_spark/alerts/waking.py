@@ -21,8 +21,6 @@ _SHORT_MS = 10_000
 """Alerts that are open go on over pauses that are no longer."""
 
 _STEADY_MS = 60_000
-_SILENT_WINDOWS = 2
-_SHORTEST_SILENCE_MS = 10_000
 _CLOCK_MS = 1_000
 _CLOCK_SHARE = 0.001
 _EXPIRY = frozenset({"expired", "not_confirmed"})
@@ -47,7 +45,7 @@ def look(board: Board, node: Node, fact: Fact) -> None:
     if set_ms:
         skew.clock_set(node, by_ms=set_ms)
         _slept(board, node, node.clock_ms, fact.at_ms, honest=False)
-        if fact.at_ms > node.clock_ms and fact.ahead_ms < AHEAD_MS:  # else it is just wrong
+        if set_ms > 0 and fact.ahead_ms < AHEAD_MS:  # else it is just wrong
             _tell_stall(board, node, fact, node.clock_ms, fact.at_ms, set_ms=set_ms)
         return
     _fell_silent(board, node, fact, upto_ms=fact.at_ms)
@@ -114,9 +112,8 @@ def _clock_was_set(node: Node, fact: Fact) -> int:
 
 def _fell_silent(board: Board, node: Node, fact: Fact, *, upto_ms: int) -> None:
     silent_ms = upto_ms - node.clock_ms
-    limit_ms = max(_SILENT_WINDOWS * node.window_ms, _SHORTEST_SILENCE_MS)
     listed = node.live if node.live is not None else max(node.beats, node.beats_before)
-    if silent_ms <= limit_ms or not listed:
+    if silent_ms <= node.silence_ms or not listed:
         return
     since_ms = node.clock_ms
     _slept(board, node, since_ms, upto_ms, honest=False)
@@ -147,8 +144,8 @@ def _slept(board: Board, node: Node, from_ms: int, to_ms: int, *, honest: bool) 
     if length_ms > _SHORT_MS or to_ms < from_ms:
         _let_go(board, node, from_ms, to_ms)
     grace_ms = min(max(length_ms, _WAKING_MS), _LEASE_MS)
-    if to_ms < node.awake_ms:  # the clock was set back
-        node.waking_ms = node.settled_ms = 0
+    if to_ms < max(node.awake_ms, from_ms):  # the clock was set back: nothing is as it was
+        node.waking_ms = node.settled_ms = from_ms = 0
     node.slept_ms, node.awake_ms, node.honest = from_ms, to_ms, honest
     node.waking_ms = max(node.waking_ms, to_ms + grace_ms)
     node.settled_ms = max(node.settled_ms, to_ms + grace_ms)
@@ -170,13 +167,19 @@ def _tell_stall(
     board: Board, node: Node, fact: Fact, from_ms: int, to_ms: int, *, set_ms: int
 ) -> None:
     """``set_ms``: by how much more its wall clock moved than time passed for the node."""
-    if not fact.home or to_ms - from_ms < board.limits.stall_s * 1000:
+    asleep_ms = to_ms - from_ms if fact.type == "NodeStalled" else set_ms
+    if not fact.home or asleep_ms < board.limits.stall_s * 1000:
         return
-    between = f"from {moment(from_ms)} to {moment(to_ms)} ({span(to_ms - from_ms)})"
     if set_ms > _CLOCK_MS:
-        what = f"{node.name} slept with its machine {between}, or its clock was set forward"
+        what = (
+            f"The machine of {node.name} slept, or its clock was set forward by {span(set_ms)},"
+            f" between {moment(from_ms)} and {moment(to_ms)}"
+        )
     else:
-        what = f"{node.name} was not awake {between}: it answered nobody"
+        what = (
+            f"{node.name} was not awake from {moment(from_ms)} to {moment(to_ms)}"
+            f" ({span(asleep_ms)}): it answered nobody"
+        )
     board.ledger.hold(
         Subject(Kind.NODE_STALLED, node=node.name),
         _STALL,
@@ -188,7 +191,7 @@ def _tell_stall(
         ),
         evidence={
             "sign": "stall" if fact.type == "NodeStalled" else "clock",
-            "stalled_ms": to_ms - from_ms,
+            "stalled_ms": asleep_ms,
             "clock_ms": set_ms,
         },
     )
