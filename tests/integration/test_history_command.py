@@ -329,6 +329,26 @@ def test_absence_for_programs_has_a_reason(folder: Path) -> None:
     assert node["why"].startswith("no route, it was never seen")
 
 
+def test_a_journal_without_its_beginning_claims_no_route(tmp_path: Path) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:00:10").register()
+    story.at("03:00:20").register("broker-b").at("03:00:30").heartbeats()
+    folder = write_journal(tmp_path, story.records, sealed_at=(4,))
+    gone = list_folder(folder).sealed[0]
+    (folder / gone.packed).unlink()
+    (folder / gone.manifest).unlink()
+    words = ("route", "orders", "--at", "2026-11-15T03:00:25Z")
+    [node] = history(*words, "--json", folders=(folder,)).document["nodes"]
+    assert (node["told"], node["partial"], node["believed"]) == ("unknown", True, True)
+    assert [broker["broker"] for broker in node["brokers"]] == ["broker-b"]
+    ran = history(*words, folders=(folder,))
+    assert ran.lines[0].endswith(
+        ": not known for sure, what was before the first record, at 2026-11-15T03:00:20Z, is missing"
+    )
+    assert ran.lines[2] == "what is known of it, and there may be more:"
+    ran = history("topic", "orders", "--json", folders=(folder,))
+    assert [version["told"] for version in ran.document["nodes"][0]["versions"]] == ["unknown"] * 2
+
+
 # -- diff
 
 

@@ -25,7 +25,6 @@ from routebook.history.explain import merged
 from routebook.history.journals import AfterJournal, BeforeJournal, Journal
 from routebook.history.questions import period
 from routebook.history.times import AtTime, BadTime, Moment, parse
-from routebook.history.versions import Told as WasTold
 from routebook.journal.errors import JournalError
 
 Answer = TypeVar("Answer")
@@ -217,7 +216,7 @@ def topic_(
                 questions.versions_of(journal, topic, period(journal, begin, end)),
             )
         )
-    if not any(v.told is WasTold.ROUTE for _, versions in answers for v in versions):
+    if not any(v.parts for _, versions in answers for v in versions):
         raise Negative(f"no route for {topic} is known of {views.time_told(answering.journals)}")
     _show(
         output,

@@ -62,7 +62,7 @@ def routes(topic: str, moment: Moment, answers: Iterable[RouteAnswer]) -> Iterat
 def _route(topic: str, moment: Moment, answer: RouteAnswer) -> Iterator[RenderableType]:
     title = f"{word(topic)} at {answer.node}, {moment}"
     shown, origin = answer.shown, answer.followed.origin
-    if shown is None or origin is None or shown.told is not Told.ROUTE:
+    if shown is None or origin is None or not shown.parts:
         yield Text(f"{title}: {one_line(absence(topic, answer))}", style="bold red")
         return
     if answer.told is Told.ROUTE:
@@ -70,6 +70,8 @@ def _route(topic: str, moment: Moment, answer: RouteAnswer) -> Iterator[Renderab
     else:
         told = one_line(absence(topic, answer))
         lead_in = _LEAD_IN.get(answer.probably or answer.told, "what was told before")
+        if answer.partial:
+            lead_in = "what is known of it, and there may be more"
         yield Text(f"{title}: {told}\n\n{lead_in}:\n", style="bold yellow")
     yield from _tables(topic, answer, shown)
     if answer.told is Told.ROUTE:
@@ -148,6 +150,9 @@ def absence(topic: str, answer: RouteAnswer) -> str:
     if answer.silence is not None and answer.told in (Told.UNKNOWN, Told.STALLED):
         return _doubt(answer, answer.silence)
     if last is None or origin is None or last.told is Told.UNKNOWN:
+        if answer.partial:
+            begins = to_second(answer.begins_ms)
+            return f"not known for sure, what was before the first record, at {begins}, is missing"
         since = answer.begins_ms if last is None else last.from_ms
         return f"not known, records since {to_second(since)} are missing"
     if last.told is Told.NOTHING:
@@ -363,12 +368,14 @@ _TOLD = {
 
 
 def _queues(version: Version) -> str:
-    if version.told is not Told.ROUTE:
+    if not version.parts:
         return _TOLD[version.told]
+    sure = "" if version.told is Told.ROUTE else "at least "
     shapes = {short_queues(part.queues) for part in version.parts}
     if len(shapes) == 1:
-        return shapes.pop()
-    return word(listed([f"{part.broker} {short_queues(part.queues)}" for part in version.parts]))
+        return f"{sure}{shapes.pop()}"
+    each = [f"{part.broker} {short_queues(part.queues)}" for part in version.parts]
+    return f"{sure}{word(listed(each))}"
 
 
 def versions_document(

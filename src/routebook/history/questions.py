@@ -97,7 +97,7 @@ class RouteAnswer:
         """Whether clients were told a route, or may have been."""
         if self.told is Told.STALLED or self.probably is Told.NOTHING:
             return False
-        return self.shown is not None and self.shown.told is Told.ROUTE
+        return self.shown is not None and bool(self.shown.parts)
 
     @property
     def probably(self) -> Told | None:

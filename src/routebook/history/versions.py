@@ -53,7 +53,8 @@ class Part:
 class Version:
     """``to_ms`` None: it lasts. ``record`` made it; None for one that was there before.
 
-    ``silence`` is why nothing, or nothing for sure, was told.
+    ``silence`` is why nothing, or nothing for sure, was told. Where ``told`` is unknown because
+    nobody knows what was before the records, ``parts`` is what they tell, and there may be more.
     """
 
     node: str
@@ -235,9 +236,9 @@ class _Following:
             Part(entry.cluster, entry.broker, tuple(sorted(entry.addrs.items())), entry.queues)
             for entry in self.view.route(self._topic)
         )
-        if parts:
-            return Told.ROUTE, parts
-        return Told.UNKNOWN if self._partial else Told.NONE, ()
+        if self._partial:
+            return Told.UNKNOWN, parts
+        return (Told.ROUTE if parts else Told.NONE), parts
 
     def _begin(
         self,
@@ -250,10 +251,12 @@ class _Following:
         before: tuple[Part, ...] = ()
         if self.versions:
             self.versions[-1] = replace(self.versions[-1], to_ms=from_ms)
-            before = next((v.parts for v in reversed(self.versions) if _is_known(v)), ())
+            before = next((v.parts for v in reversed(self.versions) if _tells(v)), ())
         changes: tuple[str, ...] = ()
         if silence is not None:
             changes = (silence_phrase(silence),)
+        elif record is not None and told is Told.UNKNOWN and self.view.unsure:
+            changes = ("records were lost",)
         elif record is not None:
             changes = tuple(_changes(before, parts, told))
         seq = self.view.seq
@@ -269,12 +272,13 @@ def _is_known(version: Version) -> bool:
     return version.told in (Told.ROUTE, Told.NONE)
 
 
+def _tells(version: Version) -> bool:
+    return _is_known(version) or bool(version.parts)
+
+
 def _changes(before: tuple[Part, ...], after: tuple[Part, ...], told: Told) -> Iterator[str]:
     if told is Told.NOTHING:
         yield "the node was down"
-        return
-    if told is Told.UNKNOWN:
-        yield "records were lost"
         return
     was, now = {part.name: part for part in before}, {part.name: part for part in after}
     for name in sorted(was.keys() | now.keys()):

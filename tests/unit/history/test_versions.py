@@ -215,7 +215,10 @@ def test_of_a_journal_without_its_beginning_absence_is_no_answer() -> None:
     found = follow(story.records[seen:], "orders", known=View(), partial=True)
 
     assert [version.told for version in followed.versions] == [Told.UNKNOWN]
-    assert [version.told for version in found.versions] == [Told.UNKNOWN, Told.ROUTE]
+    assert [(version.told, len(version.parts)) for version in found.versions] == [
+        (Told.UNKNOWN, 0),
+        (Told.UNKNOWN, 1),  # and there may be more
+    ]
 
 
 # -- since when

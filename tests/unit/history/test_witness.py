@@ -1,6 +1,6 @@
 """When a node was awake, when it was down, and when nobody knows."""
 
-from routebook.events import Cause, NodeStalled
+from routebook.events import Cause, NodeStalled, RouteQueries
 from routebook.history.witness import (
     ClockJumped,
     MadeUp,
@@ -57,6 +57,30 @@ def test_a_node_that_lists_brokers_and_records_nothing_is_not_believed_to_be_awa
     story = Story().at("03:10:00").start().register()
     story.at("05:10:00").heartbeats()
     assert silences(story) == [Silence(ms("03:10:00"), ms("05:10:00"), Silent.SILENT)]
+
+
+def windows(story: Story, *times: str, window_s: int) -> Story:
+    for time in times:
+        story.at(time).add(
+            RouteQueries(
+                revision=0,
+                cause=Cause.WINDOW,
+                peer="",
+                window_ms=1000 * window_s,
+                topics=(),
+                others=0,
+            )
+        )
+    return story
+
+
+def test_the_last_window_before_a_stop_is_short_and_says_nothing_of_others() -> None:
+    story = Story().at("03:00:00").start().register()
+    windows(story, "03:05:00", "03:10:00", window_s=300)
+    windows(story, "03:14:30", window_s=1).stop()
+    assert silences(story) == []
+    story.at("03:15:00").start(recovering=True).at("03:19:00").heartbeats()
+    assert [silence.reason for silence in silences(story)] == [Silent.STOPPED]
 
 
 def test_a_node_without_brokers_has_nothing_to_record() -> None:
