@@ -5,6 +5,9 @@ PipelineError
   NotAFolder        it is a file
   TablesInUse       another ingest writes the same tables
   SegmentVanished   a segment went away while it was read
+  SparkNotStarted   Java, memory or jars are not as Spark needs them
+    BadMemory
+    NoMaster        nobody is there to run it
   NoTables          nothing was ever ingested where the tables are looked for
 """
 
@@ -61,3 +64,32 @@ class NoTables(PipelineError):
             " wrote into, or ingest journals first"
         )
         self.tables = tables
+
+
+class SparkNotStarted(PipelineError):
+    """There is no Spark to work with."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Spark did not start: {reason}")
+        self.reason = reason
+
+
+class BadMemory(SparkNotStarted):
+    """A size that Spark cannot begin with."""
+
+    def __init__(self, memory: str, least_mb: int) -> None:
+        super().__init__(
+            f"{memory} is no memory it can work with; give it {least_mb}m or more, such as"
+            " --memory 2g"
+        )
+        self.memory = memory
+
+
+class NoMaster(SparkNotStarted):
+    """A master that does not answer, or is none."""
+
+    def __init__(self, master: str, reason: str) -> None:
+        super().__init__(
+            f"no master answers at {master} ({reason}); without --master it runs on this machine"
+        )
+        self.master = master

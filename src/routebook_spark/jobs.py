@@ -36,6 +36,9 @@ from routebook_spark.tables import Lake, Table
 _BUILD = "build"
 _AT_ONCE = 2
 
+SKEW_IN_GOLD = Table("clock_skew_in_gold", tables.CLOCK_SKEW.schema)
+"""What gold was made with, so that it is known which of its days are to be made anew."""
+
 RULES = 2
 """Counts up when rows that are there would be made otherwise now: the next build makes all anew."""
 
@@ -85,6 +88,7 @@ def build(
     # tables do not know of each other: while one is planned, another one is computed.
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         gold = list(pool.map(made, gold_stages(lake, news)))
+    lake.replace(SKEW_IN_GOLD, lake.read(tables.CLOCK_SKEW))
     _note(lake, batch)
     return Built(news.from_day, tuple(sorted({each.node for each in news.since})), (*silver, *gold))
 
@@ -94,7 +98,7 @@ def gold_stages(lake: Lake, news: News) -> Iterator[tuple[Table, Callable[[], No
     events, versions = lake.read(tables.EVENTS), lake.read(tables.ROUTE_VERSIONS)
     sessions, suspects = lake.read(tables.BROKER_SESSIONS), lake.read(tables.SUSPECT_TIMES)
     coverage, skew = lake.read(tables.NODE_COVERAGE), lake.read(tables.CLOCK_SKEW)
-    day = None if news.from_day is None else first_touched(skew, news.from_day)
+    day = None if news.from_day is None else first_touched(skew, _since(lake, news.from_day))
     rows: dict[Table, Callable[[DataFrame], DataFrame]] = {
         tables.BROKER_AVAILABILITY: lambda _: broker_availability(
             sessions, suspects, coverage, skew, from_day=day
@@ -122,6 +126,16 @@ def gold_stages(lake: Lake, news: News) -> Iterator[tuple[Table, Callable[[], No
         (by,) = table.partitioned_by
         where = None if day is None else f"{by} >= '{day}'"
         yield table, partial(_replace, lake, table, made, where)
+
+
+def _since(lake: Lake, day: date) -> date:
+    """``day``, or the first one before it on which clocks turned out to be other than thought."""
+    now, then = (
+        {tuple(row) for row in lake.read(table).collect()}
+        for table in (tables.CLOCK_SKEW, SKEW_IN_GOLD)
+    )
+    changed: list[date] = [row[0] for row in now ^ then]
+    return min([day, *changed])
 
 
 def _replace(

@@ -242,24 +242,38 @@ ROUTE_VERSIONS = struct(
     end_cause=STRING,
     until_day=DATE,
 )
-# Registrations that two nodes took on one day: how much later by the clock of ``node``.
-CLOCK_SAMPLES = struct(
+# Registrations that nodes took; what two of them saw tells how far their clocks are apart.
+CLOCK_SIGHTINGS = struct(
+    fleet=STRING,
+    node=STRING,
+    incarnation=STRING,
+    seq=LONG,
+    day=DATE,
+    wall_ms=LONG,
+    clock_epoch=LONG,
+    cluster=STRING,
+    broker=STRING,
+    addr=STRING,
+    data_version=ArrayType(LONG),
+)
+# The days on which a node wrote something, by its clock, and the epochs of that.
+CLOCK_DAYS = struct(
     day=DATE,
     fleet=STRING,
     node=STRING,
     incarnation=STRING,
-    against=STRING,
-    offset_ms=LONG,
+    clock_epoch=LONG,
 )
 CLOCK_SKEW = struct(
     day=DATE,
     fleet=STRING,
     node=STRING,
     incarnation=STRING,
-    against=STRING,
-    offset_ms=LONG,  # how far the clock of ``node`` is ahead of that of ``against``
+    against=STRING,  # the node whose clock is the common one
+    offset_ms=LONG,  # how far the clock of ``node`` is ahead of the common one; null: nobody knows
     uncertainty_ms=LONG,
     samples=LONG,
+    assumed=BOOLEAN,  # too few samples to measure it, all of which say that clocks agree
 )
 
 # -- gold

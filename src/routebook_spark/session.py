@@ -6,13 +6,23 @@ which takes open internet at the first start.
 """
 
 import os
+import re
+import socket
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from routebook_spark.errors import BadMemory, NoMaster, SparkNotStarted
+
 JARS_VARIABLE = "ROUTEBOOK_SPARK_JARS"
+LEAST_JAVA = 17
+LEAST_MEMORY_MB = 512
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_PATIENCE_S = 5.0
 _EXTENSIONS = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
@@ -28,8 +38,11 @@ def build_session(
 ) -> SparkSession:
     """A session on ``master``, or on whatever ``spark-submit`` says, or on all cores here.
 
-    ``settings`` come last and so win.
+    ``settings`` come last and so win. Raises PipelineError with what is in the way.
     """
+    check_memory(memory)
+    if master is not None:
+        check_master(master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = master is None or master.startswith("local")
     if local:
@@ -43,7 +56,60 @@ def build_session(
         builder = builder.master("local[*]")
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkException as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise SparkNotStarted(why_not(jars_folder())) from error
+
+
+def check_memory(memory: str) -> None:
+    """Raises BadMemory for what Java takes for no size, or Spark for too little."""
+    found = re.fullmatch(r"(\d+)([kmgt])b?", memory.lower())
+    if found is None or int(found[1]) * _UNITS[found[2]] < LEAST_MEMORY_MB * _UNITS["m"]:
+        raise BadMemory(memory, LEAST_MEMORY_MB)
+
+
+def check_master(master: str) -> None:
+    """Raises NoMaster: Spark itself tries for a minute, and then says something else."""
+    if not re.match(r"(local|spark://|k8s://|yarn)", master):
+        raise NoMaster(master, "it is none of local[2], spark://host:7077, yarn and k8s://host")
+    if not master.startswith("spark://"):
+        return
+    reasons = []
+    for place in master.removeprefix("spark://").split(","):
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdigit():
+            raise NoMaster(master, f"{place} is no host:port")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE_S).close()
+        except OSError as error:
+            reasons.append(f"{place}: {error.strerror or error}")
+        else:
+            return
+    raise NoMaster(master, "; ".join(reasons))
+
+
+def why_not(folder: Path) -> str:
+    """Why Java ended before there was a Spark."""
+    java = (
+        str(Path(os.environ["JAVA_HOME"], "bin", "java")) if "JAVA_HOME" in os.environ else "java"
+    )
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        return f"{java} cannot be run ({error.strerror}); Spark needs Java 17 or newer"
+    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    if found is None or int(found[1]) < LEAST_JAVA:
+        version = found[1] if found else "something else"
+        return f"{java} is {version}; Spark needs Java {LEAST_JAVA} or newer"
+    if not any(folder.glob("*.jar")):
+        return (
+            f"the jars of Delta Lake are not in {folder}, and could not be fetched; `make spark`"
+            f" puts them there, or name a folder that has them in {JARS_VARIABLE}"
+        )
+    return "Java ended at once, perhaps for want of memory; --debug shows what it says"
 
 
 def _settings(memory: str) -> dict[str, str]:
@@ -71,13 +137,20 @@ def _settings(memory: str) -> dict[str, str]:
     }
 
 
-def _jars() -> dict[str, str]:
+def jars_folder() -> Path:
+    """Where the jars of Delta Lake are looked for."""
     named = os.environ.get(JARS_VARIABLE)
-    folder = Path(named) if named else Path(sys.prefix) / "share" / "routebook" / "jars"
-    jars = sorted(folder.glob("*.jar"))
+    return Path(named) if named else Path(sys.prefix) / "share" / "routebook" / "jars"
+
+
+def _jars() -> dict[str, str]:
+    jars = sorted(jars_folder().glob("*.jar"))
     if jars:
         return {"spark.jars": ",".join(str(jar) for jar in jars)}
-    if named:
-        raise FileNotFoundError(f"{JARS_VARIABLE} is {named}, and there are no jars in it")
+    if os.environ.get(JARS_VARIABLE):
+        raise SparkNotStarted(
+            f"{JARS_VARIABLE} is {jars_folder()}, and there are no jars in it; name a folder that"
+            " has those of Delta Lake, or none"
+        )
     spark = ".".join(version("pyspark").split(".")[:2])
     return {"spark.jars.packages": f"io.delta:delta-spark_{spark}_2.13:{version('delta-spark')}"}

@@ -87,7 +87,7 @@ def of(rows: list[Row], topic: str) -> list[Row]:
 def test_what_nodes_count_is_added_up(fortnight: list[Row]) -> None:
     first = of(fortnight, "asked")[0]
     assert first == {
-        **{"day": T0.date(), "hour_at": at(HOUR), "topic": "asked"},
+        **{"day": T0.date(), "hour_at": at(HOUR), "fleet": "default", "topic": "asked"},
         **{"known": 3, "unknown": 0, "not_ready": 0, "nodes": 2, "exists": True, "system": False},
         **{"last_asked_at": at(HOUR + 60_000), "unlisted": 0, "unasked_days": 0, "zombie": False},
     }

@@ -1,146 +1,215 @@
-"""How far clocks are apart is told from what nodes saw together, with how sure that is."""
+"""How far clocks are apart is told from what nodes saw together, or not at all."""
 
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from routebook.events import Cause, RegistrationCompleted
-from routebook.history.skew import Skew, estimate, registrations
+from routebook.events import Cause, Event, NodeStarted, RegistrationCompleted, RouteQueries
 from routebook.journal.record import Record
-from routebook_spark.silver.skew import clock_samples, clock_skew
-from support.silverlakes import Row, in_order, plain
-from support.sparkhistories import events_frame
+from routebook_spark.silver.build import silver_of
+from routebook_spark.silver.commonclock import Clock, Sample, SkewRow, common_clock
+from support.silverlakes import Row, plain
+from support.sparkhistories import events_frame, gaps_frame
 from support.sparkrows import T0_MS
 
-DAY_MS = 86_400_000
-AHEAD_MS = {"ns-1": 0, "ns-2": 340, "ns-3": -1200}
+DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
 FIRST = date(2026, 11, 15)
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """Of one broker, at a true time, as it reached some nodes."""
-
-    at_ms: int
-    version: int
-    nodes: Sequence[str]
-    broker: str = "broker-a"
+# -- the common clock
 
 
-def records_of(
-    registrations: Sequence[Registration], *, delay_ms: random.Random
-) -> dict[str, list[Record]]:
-    by_node: dict[str, list[Record]] = {node: [] for node in AHEAD_MS}
-    for one in sorted(registrations, key=lambda each: each.at_ms):
-        for node in one.nodes:
-            wall_ms = T0_MS + one.at_ms + AHEAD_MS[node] + delay_ms.randrange(8)
-            written = by_node[node]
-            event = RegistrationCompleted(
-                revision=1,
-                cause=Cause.REGISTER,
-                peer="10.0.0.1:40112",
-                cluster="c1",
-                broker=one.broker,
-                broker_id=0,
-                addr="10.0.0.1:10911",
-                generation=1,
-                topics=3,
-                data_version=(0, 1, one.version),
-            )
-            written.append(Record(len(written) + 1, wall_ms, wall_ms, node, event))
-    return by_node
+def clock(node: str, epoch: int = 0, fleet: str = "shop") -> Clock:
+    return Clock(fleet, node, "", epoch)
 
 
-ALL = tuple(AHEAD_MS)
-NOON_MS, HOUR_MS = DAY_MS // 2, 3_600_000
+def seen(
+    one: Clock, other: Clock, *offsets_ms: int, day: int = 0, other_day: int = 0
+) -> list[Sample]:
+    return [
+        Sample(one, on(day), other, on(other_day or day), offset_ms) for offset_ms in offsets_ms
+    ]
+
+
+def on(day: int) -> date:
+    return FIRST + timedelta(days=day)
+
+
+def told(
+    days: Sequence[tuple[int, Clock]], samples: Sequence[Sample]
+) -> dict[tuple[int, str], tuple[int | None, int | None]]:
+    rows = common_clock([(on(day), each) for day, each in days], samples)
+    return {((row.day - FIRST).days, row.node): (row.offset_ms, row.uncertainty_ms) for row in rows}
+
+
+A, B, C = clock("ns-1"), clock("ns-2"), clock("ns-3")
+
+
+def test_several_samples_that_agree_tell_an_offset_as_sure_as_they_are() -> None:
+    found = told([(0, A), (0, B)], seen(B, A, 5000, 5040, 4700, 90_000))
+    assert found == {(0, "ns-1"): (0, 0), (0, "ns-2"): (5000, 300)}
+
+
+def test_without_samples_nothing_is_claimed() -> None:
+    assert told([(0, A), (0, B)], [])[0, "ns-2"] == (None, None)
+    assert told([(0, A), (0, B)], seen(B, A, 5000, 70_000, 9_000_000))[0, "ns-2"] == (None, None)
+
+
+def test_a_single_one_that_says_clocks_agree_is_taken_for_it_and_marked() -> None:
+    rows = common_clock([(FIRST, A), (FIRST, B)], seen(B, A, 300))
+    assert [row for row in rows if row.node == "ns-2"] == [
+        SkewRow(FIRST, "shop", "ns-2", "", "ns-1", 0, 2000, 1, assumed=True)
+    ]
+    assert told([(0, A), (0, B)], seen(B, A, 134_000))[0, "ns-2"] == (None, None)
+
+
+def test_the_common_clock_does_not_move_while_the_first_node_is_absent() -> None:
+    days = [(0, A), (0, B), (0, C), (1, B), (1, C)]
+    samples = [
+        *seen(B, A, 5000, 5000, 5000),
+        *seen(C, A, 700, 700, 700),
+        *seen(C, B, -4300, -4300, -4300, day=1),
+    ]
+    found = told(days, samples)
+    assert found[1, "ns-2"] == (5000, 100)
+    assert found[1, "ns-3"][0] == 700
+
+
+def test_a_node_is_compared_by_way_of_another_one() -> None:
+    found = told([(0, A), (0, B), (0, C)], [*seen(B, A, *[5000] * 3), *seen(C, B, *[-1000] * 3)])
+    assert found[0, "ns-3"] == (4000, 200)
+
+
+def test_days_behind_are_matched_by_what_was_seen() -> None:
+    behind = seen(B, A, *[-30 * HOUR_MS] * 4, day=-1, other_day=1)
+    assert told([(0, A), (1, A), (-1, B), (0, B)], behind)[0, "ns-2"] == (-30 * HOUR_MS, 100)
+
+
+def test_a_clock_that_was_set_is_another_clock() -> None:
+    after = clock("ns-2", epoch=77)
+    days = [(0, A), (0, B), (1, A), (1, B), (1, after), (2, A), (2, after)]
+    samples = [*seen(B, A, *[5000] * 3), *seen(after, A, *[20] * 3, day=2)]
+    found = told(days, samples)
+    assert found[0, "ns-2"] == (5000, 100)
+    assert found[1, "ns-2"] == (None, None), "on that day it was set, nobody knows from what"
+    assert found[2, "ns-2"] == (20, 100)
+
+
+def test_where_all_are_new_the_first_of_them_is_the_common_clock() -> None:
+    new = [clock(name, epoch=50) for name in ("ns-1", "ns-2")]
+    days = [(0, A), (0, B), (2, new[0]), (2, new[1])]
+    samples = [*seen(B, A, *[5000] * 3), *seen(new[1], new[0], *[-40] * 3, day=2)]
+    found = told(days, samples)
+    assert (found[2, "ns-1"], found[2, "ns-2"]) == ((0, 0), (-40, 100))
+
+
+def test_fleets_have_clocks_of_their_own() -> None:
+    other = clock("ns-2", fleet="bank")
+    rows = common_clock([(FIRST, A), (FIRST, other)], [])
+    assert [(row.fleet, row.node, row.offset_ms) for row in rows] == [
+        ("bank", "ns-2", 0),
+        ("shop", "ns-1", 0),
+    ]
+
+
+# -- what counts as seen by both
+
+
+NOTE: dict[str, Any] = {"revision": 1, "peer": "10.0.0.1:40112"}
+
+
+def life(
+    node: str,
+    began_ms: int,
+    registrations: dict[int, int],
+    *,
+    until_ms: int,
+    ahead_ms: int = 0,
+) -> list[Record]:
+    """Started, registrations as version -> when, and a record for each minute; true times."""
+    started = NodeStarted(**NOTE, cause=Cause.ADMIN, version="", address="", brokers=0, topics=0)
+    moments: list[tuple[int, Event]] = [(began_ms, started)]
+    for version, at_ms in registrations.items():
+        event = RegistrationCompleted(
+            **NOTE,
+            cause=Cause.REGISTER,
+            cluster="c1",
+            broker=f"broker-{version}",
+            broker_id=0,
+            addr="10.0.0.1:10911",
+            generation=1,
+            topics=3,
+            data_version=(0, 1, version),
+        )
+        moments.append((at_ms, event))
+    for at_ms in range(began_ms + 500, until_ms, MINUTE_MS):
+        quiet = RouteQueries(
+            **NOTE,
+            cause=Cause.WINDOW,
+            window_ms=MINUTE_MS,
+            topics=(),
+            others=0,
+        )
+        moments.append((at_ms, quiet))
+    moments.sort(key=lambda each: each[0])
+    return [
+        Record(seq, T0_MS + at_ms + ahead_ms, at_ms, node, event)
+        for seq, (at_ms, event) in enumerate(moments, 1)
+    ]
+
+
+def about(seconds: int, *versions: int) -> dict[int, int]:
+    return {version: seconds * 1000 + version for version in versions}
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession) -> tuple[dict[str, list[Record]], list[Row], list[Row]]:
-    """Three days: one with much to compare, one with a single registration, one with none.
+def rows(spark: SparkSession) -> list[Row]:
+    """Each story is a fleet of two nodes, told apart by the names of their brokers and nodes."""
+    hour = HOUR_MS
+    stories = {
+        "together": (
+            life("a-1", 0, about(600, 1, 2, 3), until_ms=hour),
+            life("a-2", 0, about(600, 1, 2, 3), until_ms=hour, ahead_ms=340),
+        ),
+        "days behind": (
+            life("b-1", 0, about(600, 11, 12, 13), until_ms=hour),
+            life("b-2", 0, about(600, 11, 12, 13), until_ms=hour, ahead_ms=-30 * hour),
+        ),
+        "one after the other": (
+            life("c-1", 0, about(600, 21, 22, 23), until_ms=hour),
+            life("c-2", 1800_000, about(1805, 21, 22, 23), until_ms=hour),
+        ),
+        "apart": (
+            life("d-1", 0, about(600, 31), until_ms=hour),
+            life("d-2", 0, about(600, 32), until_ms=hour),
+        ),
+    }
+    by_node = {records[0].node: records for nodes in stories.values() for records in nodes}
+    events = events_frame(spark, by_node).withColumn("fleet", F.substring("node", 1, 1))
+    return plain(silver_of(events, gaps_frame(spark, by_node)).skew)
 
-    On the first a broker is taken again and again with what it had said before, by one node.
-    """
-    first_day = [Registration(NOON_MS + n * 60_000, n, ALL) for n in range(20)]
-    again = [Registration(NOON_MS + 5 * HOUR_MS + n * 60_000, n, ("ns-2",)) for n in range(9)]
-    second_day = [Registration(DAY_MS + NOON_MS, 100, ALL)]
-    third_day = [
-        Registration(2 * DAY_MS + NOON_MS + n * HOUR_MS, 200 + n, (node,))
-        for n, node in enumerate(("ns-2", "ns-3"))
-    ]
-    by_node = records_of([*first_day, *again, *second_day, *third_day], delay_ms=random.Random(5))
-    events = events_frame(spark, by_node)
-    samples = clock_samples(events)
-    skew = clock_skew(events.select("day", "node").distinct(), samples)
-    return by_node, plain(samples), plain(skew)
 
-
-Told = tuple[dict[str, list[Record]], list[Row], list[Row]]
-
-
-def on(rows: list[Row], day: date, node: str) -> Row:
-    (found,) = [row for row in rows if row["day"] == day and row["node"] == node]
+def offset_of(rows: list[Row], node: str) -> tuple[int | None, int]:
+    (found,) = {(row["offset_ms"], row["samples"]) for row in rows if row["node"] == node}
     return found
 
 
-def of_day(records: Sequence[Record], *days: date) -> list[Record]:
-    return [
-        record
-        for record in records
-        if datetime.fromtimestamp(record.wall_ms / 1000, UTC).date() in days
-    ]
+def test_what_both_saw_within_seconds_is_a_sample(rows: list[Row]) -> None:
+    assert offset_of(rows, "a-2") == (340, 3)
 
 
-@pytest.mark.parametrize("node", ["ns-2", "ns-3"])
-def test_the_estimate_is_as_near_as_it_says(told: Told, node: str) -> None:
-    _, _, skew = told
-    row = on(skew, FIRST, node)
-    assert row["against"] == "ns-1"
-    assert abs(row["offset_ms"] - AHEAD_MS[node]) <= row["uncertainty_ms"] < 40
-    assert row["samples"] == 20
+def test_a_node_that_is_days_behind_is_measured_by_content(rows: list[Row]) -> None:
+    assert offset_of(rows, "b-2") == (-30 * HOUR_MS, 3)
 
 
-@pytest.mark.parametrize("node", ["ns-2", "ns-3"])
-def test_a_day_is_judged_as_the_history_of_a_node_does(told: Told, node: str) -> None:
-    by_node, _, skew = told
-    here, there = (registrations(of_day(by_node[name], FIRST)) for name in ("ns-1", node))
-    row = on(skew, FIRST, node)
-    expected = estimate(here, there)
-    assert Skew(row["offset_ms"], row["uncertainty_ms"], row["samples"]) == expected
+def test_a_node_that_began_later_is_not_ahead(rows: list[Row]) -> None:
+    """Brokers say the same to it as to the other one before: half an hour is no skew."""
+    assert offset_of(rows, "c-2") == (None, 0)
 
 
-def test_a_day_with_little_to_compare_is_judged_by_all_before(told: Told) -> None:
-    _, _, skew = told
-    row = on(skew, FIRST + timedelta(days=1), "ns-2")
-    assert row["samples"] == 21
-    assert abs(row["offset_ms"] - AHEAD_MS["ns-2"]) <= row["uncertainty_ms"]
-
-
-def test_nodes_are_compared_with_the_first_that_wrote_something_that_day(told: Told) -> None:
-    _, samples, skew = told
-    third = FIRST + timedelta(days=2)
-    assert [row["node"] for row in skew if row["day"] == third and row["against"] == "ns-2"]
-    row = on(skew, third, "ns-3")
-    assert row["against"] == "ns-2"
-    assert abs(row["offset_ms"] - (AHEAD_MS["ns-3"] - AHEAD_MS["ns-2"])) <= row["uncertainty_ms"]
-    assert row["samples"] == len(
-        [s for s in samples if (s["node"], s["against"]) == ("ns-3", "ns-2")]
-    )
-
-
-def test_a_clock_is_not_ahead_of_itself(told: Told) -> None:
-    _, _, skew = told
-    row = on(skew, FIRST, "ns-1")
-    assert (row["against"], row["offset_ms"], row["uncertainty_ms"]) == ("ns-1", 0, 0)
-
-
-def test_without_anything_to_compare_nothing_is_claimed(spark: SparkSession) -> None:
-    apart = [Registration(NOON_MS, 1, ("ns-1",)), Registration(NOON_MS, 2, ("ns-2",))]
-    events = events_frame(spark, records_of(apart, delay_ms=random.Random(1)))
-    skew = clock_skew(events.select("day", "node").distinct(), clock_samples(events))
-    (row,) = [row for row in in_order(plain(skew)) if row["node"] == "ns-2"]
-    assert (row["offset_ms"], row["uncertainty_ms"], row["samples"]) == (0, 1000, 0)
+def test_nodes_that_saw_nothing_together_are_not_compared(rows: list[Row]) -> None:
+    assert offset_of(rows, "d-2") == (None, 0)

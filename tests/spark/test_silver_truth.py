@@ -131,5 +131,6 @@ def test_the_stories_have_everything_in_them(told: Told) -> None:
         "records_lost",
         "records_missing",
         "stopped",
+        "clock",
     }
     assert {row["kind"] for row in told.tables["suspects"]} == {"unconfirmed", "held"}

@@ -383,7 +383,8 @@ def _listened(event: Row, coverage: Sequence[Row]) -> bool:
     data = event["data"]
     gaps = data["gaps_ms"] or [0]
     begun = event["at"].timestamp() * 1000 - (data["window_ms"] or 0) - gaps[0]
-    for cover, following in zip(own, [*own[1:], None], strict=True):
+    for place, cover in enumerate(own):
+        following = own[place + 1] if place + 1 < len(own) else None
         if cover["to_seq"] is not None and cover["to_seq"] <= event["seq"]:
             again = cover["to_at"] if following is None else following["from_at"]
             if again.timestamp() * 1000 > begun:

@@ -1,10 +1,11 @@
 """Lakes as ingest leaves them, made from records, and the tables of silver as plain rows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from routebook.journal.record import Record
 from routebook_spark import schemas, tables
@@ -17,28 +18,33 @@ Row = dict[str, Any]
 
 
 class Intake:
-    """Takes segments in batches, in whatever order they come."""
+    """Takes segments in batches, in whatever order they come, for one fleet or several."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
-        self._taken: dict[str, dict[int, Record]] = {}
+        self._unnoted: list[Row] = []
         self.batch = 0
 
-    def take(self, parts: Iterable[Part]) -> None:
-        spark = self._lake.spark
+    def take(self, parts: Iterable[Part], *, fleet: str = "default") -> None:
+        self.write(parts, fleet=fleet)
+        self.note()
+
+    def write(self, parts: Iterable[Part], *, fleet: str = "default") -> None:
+        """Only their events, as an ingest leaves it that is killed before it has noted them."""
         self.batch += 1
-        rows: list[Row] = []
         records: list[Record] = []
         for part in parts:
-            rows.append(_segment(part, self.batch))
+            self._unnoted.append(_segment(part, self.batch) | {"fleet": fleet})
             records += part
-            self._taken.setdefault(part[0].node, {}).update({one.seq: one for one in part})
-        self._lake.append(tables.EVENTS, events_frame(spark, records))
-        self._lake.append(tables.SEGMENTS, frame(spark, schemas.SEGMENTS, rows))
+        if records:
+            events = events_frame(self._lake.spark, records)
+            self._lake.append(tables.EVENTS, events.withColumn("fleet", F.lit(fleet)))
 
-    @property
-    def taken(self) -> Mapping[str, list[Record]]:
-        return {node: [by[seq] for seq in sorted(by)] for node, by in self._taken.items()}
+    def note(self) -> None:
+        """What was written, as the next ingest does first."""
+        rows, self._unnoted = self._unnoted, []
+        if rows:
+            self._lake.append(tables.SEGMENTS, frame(self._lake.spark, schemas.SEGMENTS, rows))
 
 
 def _segment(part: Part, batch: int) -> Row:

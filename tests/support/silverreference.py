@@ -21,10 +21,12 @@ from routebook.events import (
     GuardReleased,
     HeartbeatGaps,
     JournalRecovered,
+    NodeStalled,
     NodeStarted,
     NodeStopped,
     RecordsLost,
     RegistrationCompleted,
+    RouteQueries,
     StateRestated,
     TopicsChanged,
 )
@@ -67,6 +69,8 @@ class Moment:
 def believe(records: Sequence[Record]) -> Iterator[Moment]:
     """The same view every time, as it goes on."""
     view, last, running = View(), None, True
+    if records[0].seq > 1:
+        view.lose_track()
     for record in records:
         if last is not None and record.seq != last.seq + 1 and not is_leap(record, last.seq):
             view.lose_track()
@@ -116,6 +120,8 @@ class Reference:
         self._routes: dict[Topic, Span] = {}
         self._covered: Span | None = None
         self._doubt_ms: int | None = None
+        self._window_ms = 60_000
+        self._epoch = 0
         self._before: list[Record] = []  # the two records before
         for moment in believe(records):
             self._take(moment)
@@ -127,9 +133,9 @@ class Reference:
         record, view = moment.record, moment.view
         missing = self._missing_before(record)
         if view.unsure and self._doubt_ms is None:
-            lost = record.event
-            since_ms = lost.since_ms if isinstance(lost, RecordsLost) else self._before[-1].wall_ms
-            self._doubt_ms = self._before[-1].wall_ms if missing else since_ms
+            lost, last = record.event, self._before[-1] if self._before else record
+            since_ms = lost.since_ms if isinstance(lost, RecordsLost) else last.wall_ms
+            self._doubt_ms = last.wall_ms if missing else since_ms
         self._cover(moment, missing=missing)
         self._stay(record, members(view), view)
         self._suspect(record, members(view))
@@ -149,21 +155,67 @@ class Reference:
             return record.wall_ms
         last = self._before[-1]
         if isinstance(last.event, JournalRecovered) and last.seq + 1 == record.seq:
-            return self._before[0].wall_ms if len(self._before) > 1 else last.wall_ms
+            return self._killed_ms(last)
         return last.wall_ms
+
+    def _killed_ms(self, recovered: Record) -> int:
+        """When the node was last known to be alive that ``recovered`` tells of."""
+        assert isinstance(recovered.event, JournalRecovered)
+        before = [one for one in self._before if one is not recovered]
+        last_ms = before[-1].wall_ms if before else recovered.wall_ms
+        alive_ms = recovered.event.alive_ms
+        return max(last_ms, alive_ms or 0) if (alive_ms or 0) <= recovered.wall_ms else last_ms
 
     def _cover(self, moment: Moment, *, missing: bool) -> None:
         record, event = moment.record, moment.record.event
         covered = moment.running and not moment.view.unsure
+        for cause, until_ms, from_ms, begins in self._breaks(record):
+            if self._covered is not None and not missing:
+                self._end_cover(End(record, until_ms, cause))
+                facts = {"begins": begins, "from_ms": from_ms, "epoch": self._epoch}
+                self._covered = Span(record, facts)
+                self._coverage.append(self._covered)
         if self._covered is not None and (missing or not covered or isinstance(event, NodeStarted)):
-            self._covered.end = self._uncovered(record, missing=missing)
+            self._end_cover(self._uncovered(record, missing=missing))
             self._covered = None
         if covered and self._covered is None:
             begins = "restated" if isinstance(event, StateRestated) else "first_record"
             if isinstance(event, NodeStarted):
                 begins = "started_warm" if event.brokers else "started_cold"
-            self._covered = Span(record, {"begins": begins})
+            facts = {"begins": begins, "from_ms": record.wall_ms, "epoch": self._epoch}
+            self._covered = Span(record, facts)
             self._coverage.append(self._covered)
+
+    def _end_cover(self, end: End) -> None:
+        assert self._covered is not None
+        self._covered.end = end
+        if self._covered.begin is end.told:
+            self._coverage.pop()
+
+    def _breaks(self, record: Record) -> Iterator[tuple[str, int, int, str]]:
+        """Why the node was no witness before ``record``, until and from when, and how it began."""
+        event, last = record.event, self._before[-1] if self._before else None
+        if isinstance(event, HeartbeatGaps | RouteQueries):
+            self._window_ms = event.window_ms
+        boots = isinstance(event, NodeStarted | JournalRecovered)
+        if last is not None:
+            passed_ms = record.mono_ms - last.mono_ms
+            apart_ms = record.wall_ms - last.wall_ms - passed_ms
+            longest_ms = max(2 * self._window_ms, 10_000)
+            since_ms = None
+            if isinstance(event, NodeStalled):
+                since_ms = event.from_ms
+            elif isinstance(event, RecordsLost):
+                since_ms = event.since_ms
+            told = since_ms is not None and since_ms - last.wall_ms <= longest_ms
+            if abs(apart_ms) > 1000 + abs(passed_ms) / 1000:
+                self._epoch = record.seq
+                if not boots and not isinstance(event, NodeStalled):
+                    yield "clock", last.wall_ms, record.wall_ms, "clock_set"
+            elif passed_ms > longest_ms and self._open and not boots and not told:
+                yield "silent", last.wall_ms, record.wall_ms, "heard_again"
+        if isinstance(event, NodeStalled):
+            yield "stalled", event.from_ms, event.to_ms, "woke"
 
     def _uncovered(self, record: Record, *, missing: bool) -> End:
         if missing:
@@ -174,7 +226,7 @@ class Reference:
             case RecordsLost(since_ms=since_ms):
                 return End(record, since_ms, "records_lost")
             case JournalRecovered():
-                return End(record, self._before[-1].wall_ms, "killed")
+                return End(record, self._killed_ms(record), "killed")
         return End(record, self._down_ms(record), "killed")
 
     # -- brokers
@@ -311,14 +363,15 @@ class Reference:
         rows = []
         for span in self._coverage:
             end = span.end
-            to_ms = self.last.wall_ms if end is None else max(span.begin.wall_ms, end.at_ms)
-            if end is not None and end.cause == "stopped":
-                to_ms = max(span.begin.wall_ms, end.at_ms)
-            ends = None if end is None else end.cause
-            rows.append(
-                self._interval(span, "from_at", "to_at", to_ms)
-                | {"begins": span.facts["begins"], "ends": ends}
-            )
+            from_ms: int = span.facts["from_ms"]
+            to_ms = max(from_ms, self.last.wall_ms if end is None else end.at_ms)
+            told = {
+                "from_at": _at(from_ms),
+                "begins": span.facts["begins"],
+                "ends": None if end is None else end.cause,
+                "clock_epoch": span.facts["epoch"],
+            }
+            rows.append(self._interval(span, "from_at", "to_at", to_ms) | told)
         return rows
 
     def suspects(self) -> list[Row]:
@@ -362,7 +415,9 @@ class Reference:
         if end is not None:
             day = max(_at(end.at_ms).date(), _at(end.told.wall_ms).date())
         return {
+            "fleet": "default",
             "node": self.node,
+            "incarnation": "",
             "from_seq": span.begin.seq,
             "to_seq": None if end is None else end.told.seq,
             since: _at(span.begin.wall_ms),

@@ -18,8 +18,8 @@ def on_common_clock(rows: DataFrame, skew: DataFrame, *instants: str) -> DataFra
     """``rows`` of nodes, with each of ``instants`` (``began_at``) in ms as well (``began_ms``).
 
     The offset is that of the day by the node's own clock; there is one for each day on which it
-    wrote something. Where it is not known, times are by that clock, and ``clock_known`` is false:
-    they are not to be compared with those of other nodes.
+    wrote something. Where it is not known, times are by that clock, and not to be compared with
+    those of other nodes: ``began_known`` says so of one of them, ``clock_known`` of all.
     """
     key = [name for name in WITNESS if name in rows.columns]
     offsets = skew.select(
@@ -35,10 +35,12 @@ def on_common_clock(rows: DataFrame, skew: DataFrame, *instants: str) -> DataFra
             F.broadcast(offsets), [*key, "_day"], "left"
         )
         corrected = F.unix_millis(name) - F.coalesce("_off_ms", F.lit(0))
+        stem, comparable = name.removesuffix("_at"), ~F.coalesce("_unknown", F.lit(False))
         timed = known.withColumns(
             {
-                f"{name.removesuffix('_at')}_ms": corrected,
-                "clock_known": F.col("clock_known") & ~F.coalesce("_unknown", F.lit(False)),
+                f"{stem}_ms": corrected,
+                f"{stem}_known": comparable,
+                "clock_known": F.col("clock_known") & comparable,
             }
         ).drop("_day", "_off_ms", "_unknown")
     return timed

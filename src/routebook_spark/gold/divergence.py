@@ -29,7 +29,12 @@ from routebook_spark.gold.pairs import (
     side_by_side,
     with_uncertainty,
 )
-from routebook_spark.gold.witnesses import by_witness, name_of
+from routebook_spark.gold.witnesses import (
+    by_witness,
+    name_of,
+    not_before_known,
+    with_known_ends,
+)
 from routebook_spark.tables import OPEN
 
 ARRIVAL_MS = 5000
@@ -71,10 +76,11 @@ def divergence(
         since_ms = start_ms(from_day) - _MARGIN_MS
         recent = F.col("until_day") >= F.lit(first_read(skew, from_day))
         versions, sessions = versions.where(recent), sessions.where(recent)
-    known = known_together(coverage, skew)
-    groups = group_claims(sessions, skew)
+    covers = on_common_clock(coverage, skew, "from_at", "to_at").where("clock_known")
+    known = known_together(covers)
+    groups = group_claims(sessions, covers, skew)
     on_brokers = _broker_fragments(groups, nodes, known, since_ms)
-    topics = _topic_claims(versions, groups, skew)
+    topics = _topic_claims(versions, groups, covers, skew)
     on_topics = _topic_fragments(topics, nodes, _both_list(on_brokers), since_ms)
     found = _islands(on_brokers.where("a != b"), BROKER).unionByName(
         _islands(on_topics, TOPIC), allowMissingColumns=True
@@ -135,7 +141,9 @@ def _both_list(on_brokers: DataFrame) -> DataFrame:
 # -- topics
 
 
-def _topic_claims(versions: DataFrame, groups: DataFrame, skew: DataFrame) -> DataFrame:
+def _topic_claims(
+    versions: DataFrame, groups: DataFrame, covers: DataFrame, skew: DataFrame
+) -> DataFrame:
     """What each node says of the queues of a topic on a broker from ``at_ms`` on.
 
     A topic that goes with its broker is gone until either is back. That keeps millions of topics
@@ -151,16 +159,28 @@ def _topic_claims(versions: DataFrame, groups: DataFrame, skew: DataFrame) -> Da
     )
     unseen = F.col("end_cause").isin(*UNSEEN_ENDS).cast("int")
     shape = F.concat_ws(",", "read_queues", "write_queues", "perm", "flags")
+    placed = with_known_ends(
+        on_common_clock(versions, skew, "valid_from", "valid_to").withColumn(
+            "valid_to_ms", F.col("valid_to_ms") + unseen
+        ),
+        covers,
+    ).withColumns(
+        {
+            "valid_from_ms": F.coalesce(
+                not_before_known("from_seq", "valid_from_ms", "valid_from_known"), F.lit(0)
+            ),
+            "valid_to_ms": not_before_known("to_seq", "valid_to_ms", "valid_to_known"),
+        }
+    )
     timed = (
-        on_common_clock(versions, skew, "valid_from", "valid_to")
-        .join(F.broadcast(lost), ["node", *BROKER, "to_seq"], "left")
+        placed.join(F.broadcast(lost), ["node", *BROKER, "to_seq"], "left")
         .select(
             "node",
             *TOPIC,
             "from_seq",
             "to_seq",
             "valid_from_ms",
-            F.greatest(F.col("valid_to_ms") + unseen, "lost_ms").alias("valid_to_ms"),
+            F.greatest("valid_to_ms", "lost_ms").alias("valid_to_ms"),
             F.concat(F.lit("["), shape, F.lit("]")).alias("shape"),
             F.col("lost_ms").isNotNull().alias("lost"),
             "back_ms",

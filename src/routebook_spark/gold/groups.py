@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from routebook_spark.gold.clocks import on_common_clock
 from routebook_spark.gold.pairs import ABSENT, UNSEEN_ENDS
-from routebook_spark.gold.witnesses import NODE
+from routebook_spark.gold.witnesses import NODE, not_before_known, with_known_ends
 
 REPLACED_WITHIN_MS = 1000
 """Whoever takes an id over is told of right after the one that had it."""
@@ -14,10 +14,11 @@ _GROUP = (*NODE, "cluster", "broker")
 _BROKER = ("fleet", "cluster", "broker")
 
 
-def group_claims(sessions: DataFrame, skew: DataFrame) -> DataFrame:
+def group_claims(sessions: DataFrame, known: DataFrame, skew: DataFrame) -> DataFrame:
     """What each node says of a broker from ``at_ms`` on: its addresses by id, as JSON.
 
-    ``back_ms`` and ``back_seq``: when a broker that is absent from here on came back; null when it
+    ``known`` is coverage on the common clock, without what cannot be compared. ``back_ms`` and
+    ``back_seq``: when a broker that is absent from here on came back; null when it
     did not.
     """
     ids = sessions.groupBy(*_BROKER).agg(F.count_distinct("broker_id").alias("ids"))
@@ -30,12 +31,12 @@ def group_claims(sessions: DataFrame, skew: DataFrame) -> DataFrame:
     ]
     members = F.array_join(F.array_remove(F.array_compact(F.array(*listed)), ""), ",")
     told = (
-        _entries(sessions, skew)
+        _entries(sessions, known, skew)
         .select(
             *_GROUP,
             "seq",
             # Clocks that are set back must not turn the order of records around.
-            F.max("at_ms").over(so_far).alias("at_ms"),
+            F.coalesce(F.max("at_ms").over(so_far), F.lit(0)).alias("at_ms"),
             members.alias("members"),
             F.lead("seq").over(in_order).alias("next_seq"),
         )
@@ -53,12 +54,14 @@ def group_claims(sessions: DataFrame, skew: DataFrame) -> DataFrame:
     )
 
 
-def _entries(sessions: DataFrame, skew: DataFrame) -> DataFrame:
+def _entries(sessions: DataFrame, known: DataFrame, skew: DataFrame) -> DataFrame:
     """One row for each time a process came or went: its ``entry`` among the addresses, or "".
 
     ``place`` numbers the ids of a broker.
     """
-    timed = on_common_clock(sessions, skew, "began_at", "ended_at").repartition(*_BROKER)
+    timed = with_known_ends(
+        on_common_clock(sessions, skew, "began_at", "ended_at"), known
+    ).repartition(*_BROKER)
     at_id = Window.partitionBy(*_GROUP, "broker_id").orderBy("from_seq")
     waits_ms = F.lead("began_ms").over(at_id) - F.col("ended_ms")
     replaced = (F.col("cause") == "replaced") & (waits_ms <= REPLACED_WITHIN_MS)
@@ -72,17 +75,17 @@ def _entries(sessions: DataFrame, skew: DataFrame) -> DataFrame:
             "gone_ms": F.col("ended_ms") + F.col("cause").isin(*UNSEEN_ENDS).cast("int"),
         }
     )
-    comes = _entry("from_seq", "began_ms", F.col("entry"), begins=True)
-    goes = _entry("to_seq", "gone_ms", F.lit(""), begins=False)
+    comes = _entry("from_seq", "began_ms", "began_known", F.col("entry"), begins=True)
+    goes = _entry("to_seq", "gone_ms", "ended_known", F.lit(""), begins=False)
     ends = F.col("to_seq").isNotNull() & ~F.col("replaced")
     both = F.array_compact(F.array(comes, F.when(ends, goes)))
     return stays.select(*_GROUP, "place", F.inline(both))
 
 
-def _entry(seq: str, at_ms: str, entry: Column, *, begins: bool) -> Column:
+def _entry(seq: str, at_ms: str, at_known: str, entry: Column, *, begins: bool) -> Column:
     return F.struct(
         F.col(seq).alias("seq"),
-        F.col(at_ms).alias("at_ms"),
+        not_before_known(seq, at_ms, at_known).alias("at_ms"),
         entry.alias("entry"),
         F.lit(begins).alias("begins"),
     )

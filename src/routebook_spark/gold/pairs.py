@@ -12,7 +12,7 @@ from itertools import combinations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from routebook_spark.gold.clocks import DAY_MS, on_common_clock
+from routebook_spark.gold.clocks import DAY_MS
 from routebook_spark.gold.witnesses import name_of
 
 ABSENT = "null"
@@ -121,13 +121,13 @@ def in_pairs(instants: DataFrame, nodes: Fleets, *, about: Sequence[str]) -> Dat
 # -- what is known, and how well
 
 
-def known_together(coverage: DataFrame, skew: DataFrame) -> DataFrame:
+def known_together(spans: DataFrame) -> DataFrame:
     """When both of two nodes of a fleet knew: ``known_from_ms`` to ``known_to_ms``.
 
-    ``goes_on``: nothing ended it, there just are no later records yet. Nodes whose clocks cannot
-    be compared never knew at the same time, as far as anybody can tell.
+    ``goes_on``: nothing ended it, there just are no later records yet. ``spans`` is coverage on the
+    common clock, without what cannot be compared: as far as anybody can tell, nodes did not know at
+    the same time then.
     """
-    spans = on_common_clock(coverage, skew, "from_at", "to_at").where("clock_known")
     end = F.struct((F.col("to_ms") + 1).alias("to_ms"), F.col("to_seq").isNull().alias("goes_on"))
     a, b = (
         spans.select(

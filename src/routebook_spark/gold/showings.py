@@ -44,13 +44,15 @@ def process_showings(sessions: DataFrame, skew: DataFrame, nodes: list[str]) -> 
     """Each time a node showed that a process came or left."""
     timed = (
         on_common_clock(sessions, skew, "began_at", "ended_at")
-        .where("clock_known")
         .withColumn("subject", F.concat_ws(" ", "broker_id", "addr"))
         .repartition(*SUBJECT)
     )
     comes = _move("from_seq", "began_ms", JOINED, shown=F.col("began") == "registered")
     goes = _move("to_seq", "ended_ms", LEFT, shown=~F.col("cause").isin(*UNSEEN_ENDS))
-    both = F.array(comes, F.when(F.col("to_seq").isNotNull(), goes))
+    both = F.array(
+        F.when(F.col("began_known"), comes),
+        F.when(F.col("to_seq").isNotNull() & F.col("ended_known"), goes),
+    )
     moves = timed.select("node", *SUBJECT, F.inline(F.array_compact(both)))
     in_order = Window.partitionBy(*SUBJECT).orderBy("at_ms", "node", "seq")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)

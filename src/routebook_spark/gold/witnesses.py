@@ -43,6 +43,32 @@ def pauses(coverage: DataFrame) -> DataFrame:
     ).where("deaf_seq IS NOT NULL")
 
 
+def with_known_ends(rows: DataFrame, known: DataFrame) -> DataFrame:
+    """``rows`` of witnesses with ``known_ends``: where what ``known`` says of them ended.
+
+    ``known`` is coverage on the common clock, without what cannot be compared.
+    """
+    end = F.struct(F.col("to_seq").alias("seq"), (F.col("to_ms") + 1).alias("ms"))
+    ends = (
+        known.where("to_seq IS NOT NULL")
+        .groupBy(*NODE)
+        .agg(F.collect_list(end).alias("known_ends"))
+    )
+    return rows.join(F.broadcast(ends), list(NODE), "left")
+
+
+def not_before_known(seq: str, at_ms: str, at_known: str) -> Column:
+    """When what record ``seq`` said at ``at_ms`` took effect, among what can be compared.
+
+    Not before the end of what had been known until then: a clock that was set since must not let a
+    node say before what it said after. Null where the clock of the record cannot be compared, and
+    nothing had been known before. Uses ``known_ends``.
+    """
+    before = F.filter("known_ends", lambda end: end["seq"] <= F.col(seq))
+    floor_ms = F.array_max(F.transform(before, lambda end: end["ms"]))
+    return F.greatest(F.when(F.col(at_known), F.col(at_ms)), floor_ms)
+
+
 def known_parts(
     rows: DataFrame, coverage: DataFrame, *, since: str, until: str, seqs: tuple[str, str]
 ) -> DataFrame:

@@ -13,15 +13,17 @@ from pyspark.sql import functions as F
 
 from routebook_spark import schemas, tables
 from routebook_spark.bronze.gaptable import gaps_in, gaps_since, write_gaps
+from routebook_spark.bronze.segments import were_taken
 from routebook_spark.schemas import WITNESS
 from routebook_spark.silver import groups, stays, suspects, versions
 from routebook_spark.silver.breaks import node_breaks
+from routebook_spark.silver.commonclock import Clock, Sample, common_clock
 from routebook_spark.silver.coverage import node_coverage
 from routebook_spark.silver.groups import GROUP, broker_groups
 from routebook_spark.silver.marks import node_facts, node_marks, node_turns, record_ends
 from routebook_spark.silver.news import News
 from routebook_spark.silver.sessions import broker_sessions
-from routebook_spark.silver.skew import clock_samples, clock_skew
+from routebook_spark.silver.skew import clock_days, clock_samples, clock_sightings
 from routebook_spark.silver.stays import member_stays
 from routebook_spark.silver.suspects import suspect_times
 from routebook_spark.silver.versions import route_versions
@@ -33,8 +35,9 @@ NODE_GAPS = Table("node_gaps", schemas.GAPS)
 NODE_MARKS = Table("node_marks", schemas.NODE_MARKS)
 NODE_BREAKS = Table("node_breaks", schemas.NODE_BREAKS)
 BROKER_GROUPS = Table("broker_groups", schemas.BROKER_GROUPS, ("until_day",))
-CLOCK_SAMPLES = Table("clock_samples", schemas.CLOCK_SAMPLES, ("day",))
-INTERNAL = (NODE_GAPS, NODE_MARKS, NODE_BREAKS, BROKER_GROUPS, CLOCK_SAMPLES)
+CLOCK_SIGHTINGS = Table("clock_sightings", schemas.CLOCK_SIGHTINGS)
+CLOCK_DAYS = Table("clock_days", schemas.CLOCK_DAYS, ("day",))
+INTERNAL = (NODE_GAPS, NODE_MARKS, NODE_BREAKS, BROKER_GROUPS, CLOCK_SIGHTINGS, CLOCK_DAYS)
 """What the next build goes on from."""
 
 HEARTBEATS = ("HeartbeatGaps",)
@@ -69,8 +72,9 @@ def silver_stages(lake: Lake, news: News) -> Iterator[Stage]:
         told.unpersist()
     yield NODE_BREAKS, partial(_build_breaks, lake, news)
     yield tables.NODE_COVERAGE, partial(_build_coverage, lake, news, nodes)
-    yield CLOCK_SAMPLES, partial(_build_samples, lake, news)
-    yield tables.CLOCK_SKEW, partial(_build_skew, lake, news)
+    yield CLOCK_SIGHTINGS, partial(_build_sightings, lake, news)
+    yield CLOCK_DAYS, partial(_build_days, lake, news)
+    yield tables.CLOCK_SKEW, partial(_build_skew, lake)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,15 +225,42 @@ def _build_suspects(
     lake.replace(tables.SUSPECT_TIMES, doubts, where=news.where_intervals())
 
 
-def _build_samples(lake: Lake, news: News) -> None:
-    samples = clock_samples(news.days(lake.read(tables.EVENTS)))
-    lake.replace(CLOCK_SAMPLES, samples, where=news.where_days())
+def _build_sightings(lake: Lake, news: News) -> None:
+    seen = clock_sightings(news.events(lake.read(tables.EVENTS)), lake.read(NODE_BREAKS))
+    lake.replace(CLOCK_SIGHTINGS, seen, where=news.where_records())
 
 
-def _build_skew(lake: Lake, news: News) -> None:
-    days = _local(news.days(lake.read(tables.EVENTS)).select("day", *WITNESS).distinct())
-    skew = clock_skew(days, lake.read(CLOCK_SAMPLES))
-    lake.replace(tables.CLOCK_SKEW, skew, where=news.where_days())
+def _build_days(lake: Lake, news: News) -> None:
+    days = clock_days(news.days(lake.read(tables.EVENTS)), lake.read(NODE_BREAKS))
+    lake.replace(CLOCK_DAYS, days, where=news.where_days())
+
+
+def _build_skew(lake: Lake) -> None:
+    """All of it: the rows are few, and one more thing that two nodes saw may change any of them."""
+    spans = (
+        were_taken(lake.read(tables.SEGMENTS))
+        .groupBy(*WITNESS)
+        .agg(F.min("min_wall_ms").alias("first_ms"), F.max("max_wall_ms").alias("last_ms"))
+    )
+    samples = clock_samples(lake.read(CLOCK_SIGHTINGS), lake.read(tables.NODE_COVERAGE), spans)
+    lake.replace(tables.CLOCK_SKEW, _skew_frame(lake.read(CLOCK_DAYS), samples))
+
+
+def _skew_frame(days: DataFrame, samples: DataFrame) -> DataFrame:
+    rows = common_clock(
+        ((row.day, Clock(*witness_of(row), row.clock_epoch)) for row in days.collect()),
+        (
+            Sample(
+                Clock(*witness_of(row), row.clock_epoch),
+                row.day,
+                Clock(row.fleet, row.against, row.against_incarnation, row.against_epoch),
+                row.against_day,
+                row.offset_ms,
+            )
+            for row in samples.collect()
+        ),
+    )
+    return small_frame(days.sparkSession, tables.CLOCK_SKEW.schema, [row._asdict() for row in rows])
 
 
 def _of_types(events: DataFrame, types: tuple[str, ...]) -> DataFrame:
@@ -284,10 +315,15 @@ def silver_of(events: DataFrame, gaps: DataFrame) -> Silver:
     breaks = node_breaks(
         events, F.lit(True), known=none(schemas.NODE_BREAKS), sessions=sessions
     ).localCheckpoint()
+    coverage = node_coverage(turns, breaks, last).localCheckpoint()
+    spans = events.groupBy(*WITNESS).agg(
+        F.min("wall_ms").alias("first_ms"), F.max("wall_ms").alias("last_ms")
+    )
+    samples = clock_samples(clock_sightings(events, breaks), coverage, spans)
     return Silver(
-        coverage=node_coverage(turns, breaks, last),
+        coverage=coverage,
         sessions=sessions,
         suspects=doubts,
         versions=routes,
-        skew=clock_skew(events.select("day", *WITNESS).distinct(), clock_samples(events)),
+        skew=_skew_frame(clock_days(events, breaks), samples),
     )

@@ -1,116 +1,131 @@
 """Skew: how far apart the clocks of nodes are, judged by what both saw.
 
 A broker registers with all nodes at about the same time, and its data version tells one of its
-registrations from the next. Where two nodes took the same one on the same day, the difference of
-their times is that of their clocks, give or take the time it took to reach them. Of several times
-those count that are each other's nearest.
+registrations from the next. Where two nodes took the same one, on whatever day, the difference of
+their times is that of their clocks, give or take the time it took to reach them. Times within two
+seconds of each other are surely one happening. Of others only the first ones count, and only where
+it cannot be that the later node was away when the other one saw it. The rules and their numbers are
+those of ``routebook.history.skew``.
 
-A day with too few of these is judged by all there were up to it.
+What the samples mean for the clocks of a fleet is worked out by ``commonclock``.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from routebook_spark import schemas
+from routebook.history.skew import AGREE_MS
 from routebook_spark.schemas import WITNESS
+from routebook_spark.silver.breaks import clock_epochs, epoch_of
 
-FEW = 3
-SPREAD = 3 * 1.4826  # of the median deviation: three standard deviations, if it were normal
-LEAST_UNCERTAINTY_MS = 10
-UNCERTAINTY_OF_FEW_MS = 1000
-_PAIR = ("day", *WITNESS, "against")
+MOST_SAMPLES = 100
+"""Of two clocks and a day: the first ones."""
+
+_CONTENT = ("fleet", "cluster", "broker", "addr", "data_version")
 
 
-def clock_samples(events: DataFrame) -> DataFrame:
-    """Registrations that two nodes took on one day, and how much later ``node`` did."""
+def clock_days(events: DataFrame, breaks: DataFrame) -> DataFrame:
+    """The days on which each node wrote something, by its clock, and the epochs of that."""
+    return (
+        events.select("day", *WITNESS, "seq")
+        .join(F.broadcast(clock_epochs(breaks)), list(WITNESS), "left")
+        .select("day", *WITNESS, epoch_of(F.col("seq")).alias("clock_epoch"))
+        .distinct()
+    )
+
+
+def clock_sightings(events: DataFrame, breaks: DataFrame) -> DataFrame:
+    """Registrations that nodes took, with the epochs of their clocks."""
     taken = events.where("type = 'RegistrationCompleted' AND data.data_version IS NOT NULL")
-    at_nodes = F.collect_list(F.struct("node", "incarnation", "seq", "wall_ms")).alias("there")
-    registrations = taken.groupBy(
+    return taken.join(F.broadcast(clock_epochs(breaks)), list(WITNESS), "left").select(
+        *WITNESS,
+        "seq",
         "day",
-        "fleet",
+        "wall_ms",
+        epoch_of(F.col("seq")).alias("clock_epoch"),
         "cluster",
         "broker",
         "addr",
-        F.col("data.data_version").alias("data_version"),
-    ).agg(at_nodes)
-    pairs = (
-        registrations.where(F.size("there") > 1)
-        .select("day", "fleet", "there", F.explode("there").alias("here"))
-        .select("day", "fleet", "here", F.explode("there").alias("there"))
-        .where("here.node < there.node")
+        "data.data_version",
+    )
+
+
+def clock_samples(sightings: DataFrame, coverage: DataFrame, spans: DataFrame) -> DataFrame:
+    """What two nodes saw and is surely one happening: how much later by the clock of ``node``.
+
+    ``spans`` are the first and last times of all records of each witness, ``first_ms``,
+    ``last_ms``.
+    """
+    seen = _with_presence(sightings, coverage, spans)
+    here, there = (_side(seen, name) for name in ("here", "there"))
+    pairs = here.join(there, list(_CONTENT)).where(
+        "struct(here.node, here.incarnation) < struct(there.node, there.incarnation)"
     )
     apart_ms = F.abs(F.col("there.wall_ms") - F.col("here.wall_ms"))
-    nearest_there = Window.partitionBy(
-        "fleet", "here.node", "here.incarnation", "here.seq", "there.node"
-    ).orderBy(apart_ms, "there.wall_ms", "there.seq")
-    nearest_here = Window.partitionBy(
-        "fleet", "there.node", "there.incarnation", "there.seq", "here.node"
-    ).orderBy(apart_ms, "here.wall_ms", "here.seq")
+    both = ("here.node", "here.incarnation", "there.node", "there.incarnation")
+    by_here = Window.partitionBy(*_CONTENT, *both, "here.seq").orderBy(apart_ms, "there.seq")
+    by_there = Window.partitionBy(*_CONTENT, *both, "there.seq").orderBy(apart_ms, "here.seq")
+    near = (
+        (F.row_number().over(by_here) == 1)
+        & (F.row_number().over(by_there) == 1)
+        & (apart_ms <= AGREE_MS)
+    )
+    any_near = F.max("near").over(Window.partitionBy(*_CONTENT, *both))
+    first = F.col("here.is_first") & F.col("there.is_first") & ~_away()
+    pair_of_a_day = Window.partitionBy(
+        "fleet", *both, "there.clock_epoch", "here.clock_epoch", "there.day"
+    ).orderBy("there.seq", "here.seq")
     return (
-        pairs.withColumn("nearest_there", F.row_number().over(nearest_there))
-        .withColumn("nearest_here", F.row_number().over(nearest_here))
-        .where("nearest_there = 1 AND nearest_here = 1")
+        pairs.withColumn("near", near)
+        .withColumn("any_near", any_near)
+        .where(F.col("near") | (~F.col("any_near") & first))
+        .withColumn("number", F.row_number().over(pair_of_a_day))
+        .where(F.col("number") <= MOST_SAMPLES)
         .select(
-            "day",
             "fleet",
             "there.node",
             "there.incarnation",
+            "there.clock_epoch",
+            "there.day",
             F.col("here.node").alias("against"),
+            F.col("here.incarnation").alias("against_incarnation"),
+            F.col("here.clock_epoch").alias("against_epoch"),
+            F.col("here.day").alias("against_day"),
             (F.col("there.wall_ms") - F.col("here.wall_ms")).alias("offset_ms"),
         )
     )
 
 
-def clock_skew(days: DataFrame, samples: DataFrame) -> DataFrame:
-    """A row for each of ``days`` on which a node wrote something: day, node.
-
-    It is compared with the first node, by name, that did so too. ``samples`` go back to the
-    beginning.
-    """
-    against = F.min("node").over(Window.partitionBy("day", "fleet"))
-    pairs = days.withColumn("against", against)
-    counted = pairs.join(
-        samples.groupBy(*_PAIR).agg(F.count("*").alias("today")), list(_PAIR), "left"
+def _with_presence(sightings: DataFrame, coverage: DataFrame, spans: DataFrame) -> DataFrame:
+    """Sightings with ``covers`` and ``span`` of their witness, and whether each ``is_first``."""
+    cover = F.struct(
+        F.unix_millis("from_at").alias("from_ms"), F.unix_millis("to_at").alias("to_ms")
     )
-    asked = counted.withColumn("few", F.coalesce(F.col("today") < FEW, F.lit(True)))
-    earlier = samples.withColumnRenamed("day", "of_day")
-    used = (
-        asked.join(earlier, [*WITNESS, "against"], "left")
-        .where(
-            (F.col("of_day") == F.col("day")) | (F.col("few") & (F.col("of_day") < F.col("day")))
-        )
-        .select(*_PAIR, "offset_ms")
-    )
-    judged = _judged(used)
-    itself = F.col("node") == F.col("against")
-    unknown_ms = F.when(itself, 0).otherwise(UNCERTAINTY_OF_FEW_MS)
+    covers = coverage.groupBy(*WITNESS).agg(F.collect_list(cover).alias("covers"))
+    first = Window.partitionBy(*WITNESS, *_CONTENT[1:]).orderBy("seq")
     return (
-        pairs.join(judged, list(_PAIR), "left")
-        .withColumns(
-            {
-                "offset_ms": F.coalesce("offset_ms", F.lit(0)).cast("long"),
-                "uncertainty_ms": F.coalesce("uncertainty_ms", unknown_ms).cast("long"),
-                "samples": F.coalesce("samples", F.lit(0)).cast("long"),
-            }
-        )
-        .select(*schemas.CLOCK_SKEW.names)
+        sightings.withColumn("is_first", F.row_number().over(first) == 1)
+        .join(F.broadcast(covers), list(WITNESS), "left")
+        .join(F.broadcast(spans), list(WITNESS), "left")
     )
 
 
-def _judged(samples: DataFrame) -> DataFrame:
-    middle_ms = F.bround(F.median("offset_ms").over(Window.partitionBy(*_PAIR))).cast("long")
-    deviation_ms = F.abs(F.col("offset_ms") - F.col("middle_ms"))
-    few = F.count("*") < FEW
-    spread_ms = F.bround(F.median(deviation_ms) * SPREAD)
-    uncertainty_ms: Column = F.when(
-        few, F.greatest(F.max(deviation_ms), F.lit(UNCERTAINTY_OF_FEW_MS))
-    ).otherwise(F.greatest(spread_ms, F.lit(LEAST_UNCERTAINTY_MS)))
-    return (
-        samples.withColumn("middle_ms", middle_ms)
-        .groupBy(*_PAIR)
-        .agg(
-            F.first("middle_ms").alias("offset_ms"),
-            uncertainty_ms.cast("long").alias("uncertainty_ms"),
-            F.count("*").alias("samples"),
+def _side(seen: DataFrame, name: str) -> DataFrame:
+    told = ("node", "incarnation", "seq", "day", "wall_ms", "clock_epoch", "is_first")
+    return seen.select(*_CONTENT, F.struct(*told, "covers", "first_ms", "last_ms").alias(name))
+
+
+def _away() -> Column:
+    """Whether the one that saw it later may simply not have been there, by clocks that agree."""
+
+    def missed(late: str, early: str) -> Column:
+        then_ms, later_ms = F.col(f"{early}.wall_ms"), F.col(f"{late}.wall_ms")
+        awake = F.exists(
+            F.coalesce(f"{late}.covers", F.array()),
+            lambda cover: (cover["from_ms"] <= then_ms) & (then_ms <= cover["to_ms"]),
         )
-    )
+        recorded = later_ms.between(F.col(f"{early}.first_ms"), F.col(f"{early}.last_ms"))
+        return ~awake & recorded
+
+    return F.when(
+        F.col("there.wall_ms") > F.col("here.wall_ms"), missed("there", "here")
+    ).otherwise(missed("here", "there"))
