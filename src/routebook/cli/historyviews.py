@@ -14,7 +14,7 @@ from routebook.history.journals import Journal
 from routebook.history.questions import ChangesAnswer, RouteAnswer
 from routebook.history.sentences import Context, sentence, silence_sentence
 from routebook.history.times import Moment, exact, span, to_second
-from routebook.history.versions import Told, Version
+from routebook.history.versions import Part, Told, Version
 from routebook.history.witness import Silence
 from routebook.history.words import (
     EXAMPLES,
@@ -23,6 +23,8 @@ from routebook.history.words import (
     listed,
     short_queues,
 )
+from routebook.journal.groups import GroupView
+from routebook.journal.view import View
 from routebook.wire.answers import permission_text
 
 
@@ -86,23 +88,32 @@ _LEAD_IN = {
 }
 
 
+def _groups(view: View, parts: Iterable[Part]) -> Iterator[tuple[Part, GroupView | None]]:
+    """Parts of a route, each with its group, where the node still had it at the end."""
+    for part in parts:
+        yield part, view.groups.find(*part.name)
+
+
+def _unconfirmed(group: GroupView | None) -> list[str]:
+    return sorted(m.addr for m in group.members.values() if not m.confirmed) if group else []
+
+
 def _tables(topic: str, answer: RouteAnswer, shown: Version) -> Iterator[RenderableType]:
     view = answer.followed.view
-    groups = [view.groups.by_key[part.name] for part in shown.parts]
     yield table_of(
         ["cluster", "broker", "id", "role", "address", "zone", "confirmed"],
         (
             (
-                group.cluster,
-                group.broker,
+                part.cluster,
+                part.broker,
                 broker_id,
                 "master" if broker_id == MASTER else "slave",
-                member.addr,
-                group.zone,
-                "yes" if member.confirmed else Text("no", style="bold yellow"),
+                addr,
+                group.zone if group else None,
+                Text("no", style="bold yellow") if addr in _unconfirmed(group) else "yes",
             )
-            for group in groups
-            for broker_id, member in sorted(group.members.items())
+            for part, group in _groups(view, shown.parts)
+            for broker_id, addr in part.addrs
         ),
         right=["id"],
     )
@@ -208,14 +219,14 @@ def _route_document(topic: str, answer: RouteAnswer) -> dict[str, Any]:
         "partial": answer.partial,
         "brokers": [
             {
-                "cluster": group.cluster,
-                "broker": group.broker,
-                "addresses": {str(i): addr for i, addr in group.addrs.items()},
-                "acting_master": group.acting_master,
-                "zone": group.zone,
-                "unconfirmed": sorted(m.addr for m in group.members.values() if not m.confirmed),
+                "cluster": part.cluster,
+                "broker": part.broker,
+                "addresses": {str(broker_id): addr for broker_id, addr in part.addrs},
+                "acting_master": group.acting_master if group else None,
+                "zone": group.zone if group else None,
+                "unconfirmed": _unconfirmed(group),
             }
-            for group in (view.groups.by_key[part.name] for part in parts)
+            for part, group in _groups(view, parts)
         ],
         "queues": [{"broker": part.broker, **_shape(part.queues)} for part in parts],
         "mappings": {

@@ -9,6 +9,7 @@ from routebook.events import (
     BrokerRegistered,
     Cause,
     GroupRestated,
+    JournalRecovered,
     NodeStarted,
     NodeStopped,
     RecordsLost,
@@ -150,7 +151,6 @@ class _Following:
         self._partial = partial
         self._silences = Silences(known.wall_ms if known.seq else None)
         self._down = False
-        self._woken = False
         self.view = narrow_view(known, topic)
         self.versions: list[Version] = []
         if known.seq:
@@ -170,23 +170,21 @@ class _Following:
             self._begin(told, (), record.wall_ms, None)
         if isinstance(event, NodeStopped):
             self._down = True
-        elif isinstance(event, NodeStarted):
-            self._down = False
+        elif not isinstance(event, JournalRecovered):
+            self._down = False  # whatever else there is, a node that runs wrote it
+        if isinstance(event, NodeStarted):
             self._partial = self._partial and event.brokers > 0
         elif isinstance(event, StateRestated):
             self._partial = False
-        last = self.versions[-1]
         if silence is not None:
             self.fall_silent(silence, record)
-            self._woken = self.versions[-1] is not last
-        if isinstance(event, MadeUp):
-            return  # the next record tells how it goes on
+        elif isinstance(event, MadeUp):
+            return
         if isinstance(event, BrokerLeft) and event.cause is Cause.REPLACED:
             return  # its successor is told of next, and the topics stay
         last = self.versions[-1]
-        if not self._woken and not self._can_matter(record, last):
+        if silence is None and not self._can_matter(record, last):
             return
-        self._woken = False
         told, parts = self._state()
         if told is not last.told or parts != last.parts:
             stalled = silence is not None and silence.reason is Silent.STALLED
@@ -249,6 +247,8 @@ class _Following:
         silence: Silence | None = None,
     ) -> None:
         before: tuple[Part, ...] = ()
+        if self.versions and silence is None and _just_woke(self.versions[-1], from_ms):
+            self.versions.pop()
         if self.versions:
             self.versions[-1] = replace(self.versions[-1], to_ms=from_ms)
             before = next((v.parts for v in reversed(self.versions) if _tells(v)), ())
@@ -270,6 +270,12 @@ _TOLD = {Silent.STOPPED: Told.NOTHING, Silent.STALLED: Told.STALLED}
 
 def _is_known(version: Version) -> bool:
     return version.told in (Told.ROUTE, Told.NONE)
+
+
+def _just_woke(version: Version, now_ms: int) -> bool:
+    """Whether it began with the record after a silence, which is taken only now."""
+    made_up = version.record is not None and isinstance(version.record.event, MadeUp)
+    return made_up and version.silence is None and version.from_ms == now_ms
 
 
 def _tells(version: Version) -> bool:

@@ -155,7 +155,6 @@ def missing_records(count: int, since_ms: int) -> RecordsMissing:
 
 
 STALLED = NodeStalled.__name__
-STOPPED = NodeStopped.__name__
 BOOTS = frozenset({NodeStarted.__name__, JournalRecovered.__name__})
 EXPLAINED = frozenset({STALLED, RecordsLost.__name__})
 WINDOWS = frozenset({HeartbeatGaps.__name__, RouteQueries.__name__})
@@ -182,8 +181,7 @@ class Watch(Generic[Source]):
     ) -> None:
         self._window_of = window_ms
         self._explained_of = explained_ms
-        self._window: Source | None = None  # the latest record that has one
-        self._window_before: Source | None = None  # and one of the window before that
+        self._windows: tuple[Source, ...] = ()  # a record of each of the latest three
         self._window_at_ms = 0
         self._wall_ms = known_ms
         self._mono_ms: int | None = None
@@ -192,14 +190,10 @@ class Watch(Generic[Source]):
         """What to put before ``record``, of this ``kind``."""
         last_wall_ms, last_mono_ms = self._wall_ms, self._mono_ms
         self._wall_ms, self._mono_ms = wall_ms, mono_ms
-        window = self._window
-        if kind in WINDOWS:
-            if abs(wall_ms - self._window_at_ms) >= _APART_MS:
-                self._window_before, self._window_at_ms = self._window, wall_ms
-            self._window = record
-        elif kind == STOPPED:
-            # The last window of a run ends with it, before its time.
-            self._window = self._window_before or self._window
+        windows = self._windows
+        if kind in WINDOWS and abs(wall_ms - self._window_at_ms) >= _APART_MS:
+            self._window_at_ms = wall_ms
+            self._windows = windows = (*windows[-2:], record)
         if last_wall_ms is None:
             return None
         passed_ms = wall_ms - last_wall_ms
@@ -214,8 +208,8 @@ class Watch(Generic[Source]):
             passed_ms = mono_ms - last_mono_ms
         if passed_ms <= LEAST_SILENCE_MS or kind in BOOTS:
             return None
-        window = window or self._window
-        window_ms = None if window is None else self._window_of(window)
+        # The last one of a run, and one that a stall falls into, may be short: that says nothing.
+        window_ms = max((self._window_of(each) or 0 for each in windows), default=None)
         limit_ms = longest_pause_ms(window_ms)
         if passed_ms <= limit_ms:
             return None

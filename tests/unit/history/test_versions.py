@@ -1,9 +1,10 @@
 """All routes a topic had, from when to when, and why they changed."""
 
-from routebook.events import Cause
+from routebook.events import Cause, HeartbeatGaps
 from routebook.history.times import time_of_day
 from routebook.history.versions import Followed, Told, Version, follow
-from routebook.history.witness import watched
+from routebook.history.witness import missing_records, watched
+from routebook.journal.record import Record
 from routebook.journal.view import View
 from support.stories import Story
 
@@ -162,6 +163,34 @@ def test_while_nothing_is_recorded_nothing_is_known() -> None:
         ("03:12:04Z", "05:12:04Z", "unknown", ("nothing was recorded",)),
         ("05:12:04Z", "05:12:05Z", "route", ("as before",)),
         ("05:12:05Z", None, "none", ("broker-a went",)),
+    ]
+
+
+def test_a_silence_is_over_with_the_next_record_whatever_it_is_about() -> None:
+    story = Story().start()
+    story.at("03:12:04").register()
+    story.at("05:12:04").heartbeats()
+    kept = [r for r in watched(story.records) if not isinstance(r.event, HeartbeatGaps)]
+
+    found = [brief(version) for version in follow(kept, "orders").versions]
+
+    assert found[2:] == [
+        ("03:12:04Z", "05:12:04Z", "unknown", ("nothing was recorded",)),
+        ("05:12:04Z", None, "route", ("as before",)),
+    ]
+
+
+def test_a_node_is_not_down_any_more_where_the_record_of_its_start_is_missing() -> None:
+    story = Story().start()
+    story.at("03:12:04").register().at("03:13:00").stop()
+    at_ms = story.now_ms
+    story.at("03:14:00").start(recovering=True).at("03:14:30").heartbeats()
+    missing = Record(6, story.now_ms, 0, story.node, missing_records(1, at_ms))
+    records = [*story.records[:-2], missing, story.records[-1]]
+
+    assert [version.told for version in follow(records, "orders").versions[2:]] == [
+        Told.NOTHING,
+        Told.UNKNOWN,
     ]
 
 
