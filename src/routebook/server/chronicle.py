@@ -24,7 +24,7 @@ from routebook.events import (
     TopicsChanged,
 )
 from routebook.handlers.services import Recent
-from routebook.journal.before import Before
+from routebook.journal.before import ASK_AGAIN, Before
 from routebook.journal.errors import JournalError
 from routebook.journal.identity import Identity, new_identity
 from routebook.journal.narrowing import told_of
@@ -214,7 +214,7 @@ class Chronicle:
             return nothing_before(first, kv)
         written_seq = seq if self._writer is None else self._writer.status().written_seq
         if self._began_seq < seq and written_seq < seq - 1:
-            return Before([], seq, "it is not written yet: ask again in a moment")
+            return Before([], seq, f"it is not written yet: {ASK_AGAIN}")
         return await self._past.before(seq, topic, broker)
 
     def state_anew(self) -> None:

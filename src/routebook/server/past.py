@@ -12,15 +12,15 @@ from pathlib import Path
 import msgspec
 
 from routebook.events import Cause, StateRestated
-from routebook.journal.before import Before, before, decoded
+from routebook.journal.before import ASK_AGAIN, Before, before, decoded
 from routebook.journal.errors import JournalError
 from routebook.journal.record import Record, encode
 
 MAX_STATE = 8 * 1024 * 1024  # bytes in one answer
-SMALL = 256 * 1024  # bytes of a journal that is quickly read
+SMALL = 32 * 1024  # bytes of a journal that is quickly read
 ANSWER_S = 1.5  # whoever asks does not wait for longer
 CHILD_S = 120.0
-BEING_READ = "it is being read from the journal: ask again in a moment"
+BEING_READ = f"it is being read from the journal: {ASK_AGAIN}"
 
 Question = tuple[int, str | None, str | None]  # before which record; topic; broker
 
@@ -85,7 +85,7 @@ async def _in_a_process(folder: Path, question: Question, limit: int) -> Before:
         process_group=0,  # not stopped with the node by Ctrl-C
     )
     try:
-        os.setpriority(os.PRIO_PROCESS, child.pid, 10)
+        os.setpriority(os.PRIO_PROCESS, child.pid, 5)
         async with asyncio.timeout(CHILD_S):
             output, _ = await child.communicate()
     finally:
