@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from routebook_spark import tables
 from routebook_spark.commands.report import report as report_command
-from routebook_spark.report.facts import FleetReport, Incident, Period, Report
-from routebook_spark.report.gather import EmptyPeriod, gather, period_of
+from routebook_spark.report.facts import FleetReport, Incident, Period
+from routebook_spark.report.gather import EmptyPeriod, NoSuchFleet, gather, period_of
 from routebook_spark.report.page import page
 from routebook_spark.report.rows import collected, hours_of
 from routebook_spark.tables import Lake
@@ -30,7 +30,7 @@ from support.reporttables import (
     week,
     week_lake,
 )
-from support.sparkrows import T0, frame
+from support.sparkrows import T0, at, frame
 
 SECTIONS = {
     "quality": "Data quality",
@@ -44,21 +44,35 @@ SECTIONS = {
     "demand": "Demand",
     "forecast": "Forecast",
 }
-FLEET = "default"
+FLEET, BAD = "default", "bad"
+BROKERS_OF_STORIES = 13
+DAY = 86_400_000
 TIMES = ("up_s", "suspect_s", "down_s", "planned_s", "unknown_s", "failures", "repairs")
 FEW = (tables.NODE_COVERAGE, tables.FLAPS)
 
 
 @dataclass(frozen=True)
 class Written:
-    facts: Report
+    """What is told of one fleet of the tables."""
+
+    facts: FleetReport
     page: str
+
+
+def written_of(spark: SparkSession, fleet: str) -> Written:
+    report = reported(spark)
+    (part,) = (each for each in report.fleets if each.fleet == fleet)
+    return Written(part, page(report._replace(fleets=[part])))
 
 
 @pytest.fixture(scope="module")
 def written(spark: SparkSession) -> Written:
-    facts = reported(spark)
-    return Written(facts, page(facts))
+    return written_of(spark, FLEET)
+
+
+@pytest.fixture(scope="module")
+def bad_days(spark: SparkSession) -> Written:
+    return written_of(spark, BAD)
 
 
 class Outline(HTMLParser):
@@ -186,6 +200,8 @@ def test_a_period_is_the_last_thirty_days_or_what_is_asked_for(sparse: Sparse) -
     assert period_of(sparse.lake, *asked) == asked
     with pytest.raises(EmptyPeriod, match="the tables tell of 2026-11-15T00:00:00Z to"):
         period_of(sparse.lake, T0 + timedelta(days=30))
+    with pytest.raises(NoSuchFleet, match="no fleet moon in the tables; they tell of default"):
+        period_of(sparse.lake, fleet="moon")
 
 
 def test_no_tables_are_an_error_that_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
@@ -210,41 +226,116 @@ def test_a_folder_that_is_not_there_is_told_before_any_work(tmp_path: Path) -> N
 # -- the page against itself, and against the tables
 
 
-def test_every_number_that_is_told_twice_is_the_same(written: Written) -> None:
-    assert contradictions(written.page) == []
-    assert loose_numbers(written.page) == []
+def test_every_number_that_is_told_twice_is_the_same(written: Written, bad_days: Written) -> None:
+    for each in (written, bad_days):
+        assert contradictions(each.page) == []
+        assert loose_numbers(each.page) == []
 
 
-def test_time_is_that_of_the_table(spark: SparkSession, written: Written) -> None:
-    lake = week_lake(spark)
-    hours = collected(
-        available(lake)
+def test_time_is_that_of_the_table(
+    spark: SparkSession, written: Written, bad_days: Written
+) -> None:
+    rows = collected(
+        available(week_lake(spark))
         .where("grain = 'hour'")
-        .groupBy("broker")
+        .groupBy("fleet", "broker")
         .agg(*(F.sum(name).alias(name) for name in TIMES))
     )
-    told = by_fact(written.page, FLEET)
-    facts = only(written).availability
-    assert facts.brokers == len(hours)
-    for name in TIMES:
-        total = sum(row[name] for row in hours)
-        assert getattr(facts.total, name) == pytest.approx(total), name
-    by_broker = {row["broker"]: row for row in hours}
-    for each in facts.worst:
-        key = f"{each.cluster}/{each.broker}/{each.broker_id}"
-        for name in ("down_s", "suspect_s", "unknown_s", "failures"):
-            assert told[f"{name}/{key}"] == pytest.approx(by_broker[each.broker][name]), name
-    assert sum(step.down_s for step in facts.spent) == pytest.approx(facts.total.down_s)
-    assert facts.slo == 0.999
-    assert [each.broker for each in facts.worst[:2]] == ["broker-18", "broker-09"]
+    for each in (written, bad_days):
+        facts = each.facts.availability
+        hours = {row["broker"]: row for row in rows if row["fleet"] == each.facts.fleet}
+        assert facts.brokers == len(hours)
+        for name in TIMES:
+            total = sum(row[name] for row in hours.values())
+            # The table has no rows of hours in which nobody was awake: nothing is known of them.
+            less = name == "unknown_s" and each is bad_days
+            assert (
+                (getattr(facts.total, name) >= total)
+                if less
+                else (getattr(facts.total, name) == pytest.approx(total))
+            ), name
+        told = by_fact(each.page, each.facts.fleet)
+        for time in facts.worst:
+            key = f"{time.cluster}/{time.broker}/{time.broker_id}"
+            for name in ("down_s", "suspect_s", "failures"):
+                assert told[f"{name}/{key}"] == pytest.approx(hours[time.broker][name]), name
+        assert sum(step.down_s for step in facts.spent) == pytest.approx(facts.total.down_s)
+        assert facts.slo == 0.999
+        assert each.facts.incidents.outages == facts.total.failures
+
+
+def test_agreement_is_that_of_the_table(spark: SparkSession, bad_days: Written) -> None:
+    changes = week_lake(spark).read(tables.CONVERGENCE).where(F.col("fleet") == BAD)
+    judged = [row for row in collected(changes) if row["nodes_knowing"] > 1]
+    never = [row for row in judged if row["nodes"] < row["nodes_knowing"]]
+    assert [row["kind"] for row in never].count("topic_changed") == 1
+    lags = bad_days.facts.convergence.lags
+    assert sum(lag.changes for lag in lags) == len(judged)
+    assert sum(lag.incomplete for lag in lags) == len(never)
+    assert sum(lag.within_1s for lag in lags) == sum(bool(row["within_1s"]) for row in judged)
+
+
+# -- bad days, from stories by the functions of gold
+
+
+def test_a_fleet_is_told_of_by_its_own_nodes_alone(written: Written, bad_days: Written) -> None:
+    here, there = ({each.broker for each in one.facts.flaps} for one in (written, bad_days))
+    assert here
+    assert there
+    assert not here & there
+    told = by_fact(bad_days.page, BAD)
+    assert (told["nodes"], told["brokers"]) == (3, BROKERS_OF_STORIES)
+    assert "broker-18" not in bad_days.page
+    assert "flapper" not in written.page
+
+
+def test_three_short_outages_are_told_as_three(bad_days: Written) -> None:
+    told = by_fact(bad_days.page, BAD)
+    assert (told["down_s/c1/flapper/0"], told["failures/c1/flapper/0"]) == (8.5, 3)
+
+
+def test_brokers_that_restart_one_by_one_are_incidents_of_their_own(bad_days: Written) -> None:
+    found = bad_days.facts.incidents
+    assert (found.total, found.outages) == (10, 10)
+    late, *rolling = found.worst
+    assert [(each.broker, each.down_s) for each in late.outages] == [("late", 60.0)]
+    for number, incident in enumerate(rolling):
+        (outage,) = incident.outages
+        assert (outage.broker, outage.down_s) == (f"roller-{number}", 5.0)
+        assert (outage.nodes, outage.awake, outage.cause) == (3, 3, "connection_closed")
+        assert outage.left_at == at(DAY + 300_000 + 20_000 * number)
+
+
+def test_a_change_that_a_node_never_showed_is_not_agreed_upon(bad_days: Written) -> None:
+    told = by_fact(bad_days.page, BAD)
+    assert (told["changes/topic_changed"], told["incomplete/topic_changed"]) == (1, 1)
+    assert told["within_1s/topic_changed"] == 0
+    assert told["agreed_1s"] < 1
+
+
+def test_time_in_which_all_nodes_slept_is_unknown(bad_days: Written) -> None:
+    facts = bad_days.facts
+    assert "sleeper" not in [each.broker for each in facts.availability.worst]
+    slept = [each for each in facts.quality.unwitnessed if each.why == "stalled"]
+    assert sorted(each.node for each in slept) == ["ns-1", "ns-2", "ns-3"]
+    assert {round(each.lasted_s) for each in slept} == {100}
+    assert [node.stalls for node in facts.quality.nodes] == [1, 1, 1]
+    assert "it slept: it was stopped, suspended or too busy" in bad_days.page
+
+
+def test_brokers_that_expired_are_among_the_late_ones(bad_days: Written) -> None:
+    told = by_fact(bad_days.page, BAD)
+    assert told["given_up/c1/late/0"] == 3
+    assert "in good time" not in bad_days.page
+
+
+def test_a_node_that_had_just_restarted_blames_nobody(bad_days: Written) -> None:
+    blamed = {each.broker: each.culprit for each in bad_days.facts.flaps}
+    assert blamed["witnessed"] == "broker"
+    assert "blamed: network" not in bad_days.page
 
 
 # -- the facts
-
-
-def only(written: Written) -> FleetReport:
-    (part,) = (each for each in written.facts.fleets if each.fleet == FLEET)
-    return part
 
 
 def worst_of(facts: FleetReport, brokers: int) -> Incident:
@@ -252,7 +343,7 @@ def worst_of(facts: FleetReport, brokers: int) -> Incident:
 
 
 def test_brokers_that_go_together_are_one_incident(written: Written) -> None:
-    facts = only(written)
+    facts = written.facts
     assert (facts.incidents.total, facts.incidents.outages) == (5, 11)
     many = worst_of(facts, 7)
     longest = many.outages[0]
@@ -265,18 +356,18 @@ def test_brokers_that_go_together_are_one_incident(written: Written) -> None:
 
 
 def test_an_incident_that_lasts_is_told_as_such(written: Written) -> None:
-    worst = only(written).incidents.worst[0]
+    worst = written.facts.incidents.worst[0]
     assert (worst.ended_at, worst.outages[0].back_at) == (None, None)
     assert "It is still away, down for " in written.page
 
 
 def test_a_goodbye_is_no_incident(written: Written) -> None:
-    gone = [out.broker for each in only(written).incidents.worst for out in each.outages]
+    gone = [out.broker for each in written.facts.incidents.worst for out in each.outages]
     assert "leaver" not in gone
 
 
 def test_topics_that_differ_alike_are_one_disagreement(written: Written) -> None:
-    facts = only(written).divergence
+    facts = written.facts.divergence
     assert facts.endings == {"converged": 2, "open": 1}
     assert [(each.topics, each.topic) for each in facts.longest] == [
         (1, SCRIPT),
@@ -285,11 +376,15 @@ def test_topics_that_differ_alike_are_one_disagreement(written: Written) -> None
     ]
 
 
-def test_what_nodes_said_is_told_in_words(written: Written) -> None:
+def test_what_nodes_said_is_told_in_words(written: Written, bad_days: Written) -> None:
+    stories = Outline(bad_days.page).words["divergence"]
+    assert "4 read and 4 write queues, permission RW-" in stories
+    assert "not listed" in stories
     section = Outline(written.page).words["divergence"]
     assert "8 read and 8 write queues, permission RW-" in section
     assert "listed with id 0 (10.0.0.3:10911)" in section
-    assert not re.search(r"\bnull\b|\[\d|\{", section)
+    for each in (section, stories):
+        assert not re.search(r"\bnull\b|\[\d|\{", each)
 
 
 def test_balance_is_that_of_the_last_day_without_topics_of_the_system(written: Written) -> None:
@@ -299,7 +394,7 @@ def test_balance_is_that_of_the_last_day_without_topics_of_the_system(written: W
         for row in week()[tables.TOPIC_BALANCE]
         if row["day"] == last and row["topic"] != "TBW102"
     ]
-    facts = only(written).balance
+    facts = written.facts.balance
     assert facts.topics == len(rows)
     assert facts.single == sum(row["single_broker"] for row in rows)
     assert sum(count for _, count in facts.buckets) == facts.topics - facts.single
@@ -307,7 +402,7 @@ def test_balance_is_that_of_the_last_day_without_topics_of_the_system(written: W
 
 
 def test_demand_names_storms_and_silent_topics(written: Written) -> None:
-    facts = only(written).demand
+    facts = written.facts.demand
     assert facts.top[0].topic == "topic-000"
     assert (facts.storms[0].topic, facts.storms[0].unknown) == ("ordres", 2200)
     assert (facts.zombie_count, facts.zombies[0].topic) == (32, "old-orders")
@@ -315,7 +410,7 @@ def test_demand_names_storms_and_silent_topics(written: Written) -> None:
 
 
 def test_the_quality_of_data_is_told_for_each_node(written: Written) -> None:
-    quality = only(written).quality
+    quality = written.facts.quality
     killed, lossy = quality.nodes[1:]
     assert (killed.kills, killed.losses, killed.missing) == (1, 0, 0)
     assert (lossy.kills, lossy.losses, lossy.missing) == (0, 1, 412)
@@ -326,7 +421,7 @@ def test_the_quality_of_data_is_told_for_each_node(written: Written) -> None:
 
 
 def test_lags_are_counted_by_kind_with_those_that_a_node_never_showed(written: Written) -> None:
-    facts = only(written).convergence
+    facts = written.facts.convergence
     assert [lag.kind for lag in facts.lags] == ["broker_joined", "broker_left", "topic_changed"]
     assert sum(lag.changes for lag in facts.lags) == 600
     assert sum(lag.incomplete for lag in facts.lags) == 1

@@ -4,6 +4,7 @@ Each story is on a day of its own. What is expected of each is in the tests.
 """
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from routebook.events import QueueChange, RegistrationCompleted, TopicsChanged
 from routebook_spark import tables
@@ -123,19 +124,22 @@ STORIES = {
 
 def story_tables(spark: SparkSession) -> dict[Table, DataFrame]:
     made = story_frames(spark, STORIES)
+    # Records have no fleet: it is given when they are taken in.
+    node = F.regexp_replace("node", f"^{FLEET}/", "")
+    events = made.events.withColumns({"fleet": F.lit(FLEET), "node": node})
     sessions, coverage, skew = made.sessions, made.coverage, made.skew
     return {
-        tables.EVENTS: made.events,
+        tables.EVENTS: events,
         tables.BROKER_SESSIONS: sessions,
         tables.SUSPECT_TIMES: made.suspects,
         tables.NODE_COVERAGE: coverage,
         tables.CLOCK_SKEW: skew,
         tables.BROKER_AVAILABILITY: broker_availability(sessions, made.suspects, coverage, skew),
         tables.FLAPS: flaps(sessions, coverage, skew),
-        tables.HEARTBEAT_HEALTH: heartbeat_health(made.events, sessions, coverage),
-        tables.CONVERGENCE: convergence(sessions, made.events, coverage, skew),
+        tables.HEARTBEAT_HEALTH: heartbeat_health(events, sessions, coverage),
+        tables.CONVERGENCE: convergence(sessions, events, coverage, skew),
         tables.DIVERGENCE: divergence(made.versions, sessions, coverage, skew),
         tables.STALE_EXPOSURE: stale_exposure(
-            sessions, made.suspects, made.events, made.versions, coverage, skew
+            sessions, made.suspects, events, made.versions, coverage, skew
         ),
     }

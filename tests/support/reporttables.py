@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -103,14 +103,22 @@ def _at(days: float) -> Any:
     return T0 + timedelta(days=days)
 
 
+def _seq(at: datetime) -> int:
+    """A record a second, as good as any."""
+    return 10**6 + round((at - T0).total_seconds())
+
+
 def _coverage() -> Iterator[Row]:
-    yield _row(node="ns-1", from_at=_at(0), to_at=_at(DAYS - 0.0001), from_seq=1)
-    yield _row(node="ns-2", from_at=_at(0), to_at=_at(4), from_seq=1, to_seq=900, ends="killed")
-    yield _row(node="ns-2", from_at=_at(4.03), to_at=_at(DAYS - 0.001), from_seq=1000)
-    yield _row(
-        node="ns-3", from_at=_at(0), to_at=_at(2), from_seq=1, to_seq=800, ends="records_missing"
-    )
-    yield _row(node="ns-3", from_at=_at(2.4), to_at=_at(DAYS - 0.002), from_seq=2000)
+    yield _cover("ns-1", 0, DAYS - 0.0001)
+    yield _cover("ns-2", 0, 4, "killed")
+    yield _cover("ns-2", 4.03, DAYS - 0.001)
+    yield _cover("ns-3", 0, 2, "records_missing")
+    yield _cover("ns-3", 2.4, DAYS - 0.002)
+
+
+def _cover(node: str, since: float, until: float, ends: str | None = None) -> Row:
+    times = {"from_at": _at(since), "to_at": _at(until), "from_seq": _seq(_at(since))}
+    return times | _row(node=node, to_seq=ends and _seq(_at(until)), ends=ends, begins="restated")
 
 
 def _skew() -> Iterator[Row]:
@@ -138,17 +146,20 @@ def _sessions() -> Iterator[Row]:
         for broker in BROKERS:
             common = {"node": node, "cluster": CLUSTER, "broker": broker, "broker_id": 0}
             common |= {"addr": f"10.0.0.{BROKERS.index(broker)}:10911", "topics": 240}
-            began, seq = _at(-1), 1
+            began = _at(-1)
             for _, day, lasts, cause in (each for each in _OUTAGES if each[0] == broker):
                 left = _at(day) + timedelta(seconds=NODES.index(node) * 2)
                 yield common | _row(
-                    from_seq=seq, to_seq=seq + 1, began_at=began, ended_at=left, cause=cause
+                    **{"from_seq": _seq(began), "to_seq": _seq(left), "cause": cause},
+                    began_at=began,
+                    ended_at=left,
                 )
-                began, seq = left + timedelta(seconds=lasts or 0), seq + 2
+                began = left + timedelta(seconds=lasts or 0)
             if broker != BROKERS[17]:
-                yield common | _row(from_seq=seq, began_at=began)
-    leaver = _row(node="ns-1", cluster=CLUSTER, broker="leaver", broker_id=0, from_seq=1, to_seq=2)
-    yield leaver | _row(began_at=_at(1), ended_at=_at(2), cause="unregister")
+                yield common | _row(from_seq=_seq(began), began_at=began)
+    leaver = _row(node="ns-1", cluster=CLUSTER, broker="leaver", broker_id=0, cause="unregister")
+    seqs = {"from_seq": _seq(_at(1)), "to_seq": _seq(_at(2))}
+    yield leaver | seqs | _row(began_at=_at(1), ended_at=_at(2))
 
 
 def _exposure() -> Iterator[Row]:

@@ -66,7 +66,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="seed of the first world")
     parser.add_argument("--count", type=int, default=2000, help="how many worlds")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time")
-    parser.add_argument("--what", choices=[*CHECKS, "spark", "alerts", "all"], default="all")
+    parser.add_argument(
+        "--what", choices=[*CHECKS, "tables", "spark", "alerts", "all"], default="all"
+    )
     parser.add_argument("--steps", type=int, default=3, help="deliveries, with a build after each")
     parser.add_argument("--reports", type=int, default=3, help="of so many fleets of each lake")
     asked = parser.parse_args()
@@ -75,6 +77,10 @@ def main() -> int:
         if asked.what in (name, "all"):
             print(f"{name}:", flush=True)
             wrong += sum(run(check, asked.first, asked.count, seconds=asked.seconds).values())
+    if asked.what in ("tables", "all"):
+        from world.sparkcampaign import run_tables
+
+        wrong += run_tables(asked.first, asked.count, seconds=asked.seconds)
     if asked.what in ("spark", "all"):
         from world.sparkcampaign import run_spark
 

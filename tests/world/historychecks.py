@@ -129,8 +129,10 @@ def meant(knowledge: Knowledge, wall_ms: int) -> float | None:
     times = life.true_times(wall_ms)
     if not times or times[-1] > knowledge.to_ms:
         return None
-    if len(times) > 1 and life.phase(times[-1]) not in ("awake", "stalled"):
-        return None  # set back while it was down: nobody saw the later one
+    if len(times) > 1:
+        set_back_ms = max(since for since, _ in life.clock if since <= times[-1])
+        if not any(set_back_ms <= each.true_ms <= times[-1] for each in knowledge.held):
+            return None  # nobody saw the later one
     return times[-1]
 
 

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from routebook.events import (
-    HeartbeatGaps,
     JournalRecovered,
     NodeStarted,
     NodeStopped,
-    RouteQueries,
     StateRestated,
 )
 from world.truth import Life, Span, Written
@@ -22,7 +20,6 @@ from world.truth import Life, Span, Written
 JUMP_MS = 1000
 JUMP_SHARE = 0.001
 LEAST_SILENCE_MS = 10_000
-WINDOW_MS = 60_000
 
 
 @dataclass(slots=True)
@@ -100,11 +97,8 @@ def _known_again(held: Sequence[Written], place: int, ends_ms: float) -> float:
 def _between(life: Life, held: Sequence[Written]) -> list[Span]:
     """Between two records of one boot between which the clock was set, or nothing was said."""
     spans = []
-    window_ms = WINDOW_MS
     for before, after in pairwise(held):
         last, event = before.record.event, after.record.event
-        if isinstance(last, HeartbeatGaps | RouteQueries):
-            window_ms = last.window_ms
         if isinstance(last, NodeStopped) or isinstance(event, JournalRecovered):
             continue
         if isinstance(event, NodeStarted) and not isinstance(last, JournalRecovered):
@@ -114,6 +108,6 @@ def _between(life: Life, held: Sequence[Written]) -> list[Span]:
         if abs(wall_ms - mono_ms) > JUMP_MS + JUMP_SHARE * mono_ms:
             spans.append(Span(before.true_ms, after.true_ms, "clock set"))
         listed = bool(life.belief(before.true_ms))
-        if listed and wall_ms > max(2 * window_ms, LEAST_SILENCE_MS):
+        if listed and wall_ms > max(2 * life.window_ms, LEAST_SILENCE_MS):
             spans.append(Span(before.true_ms, after.true_ms, "silent"))
     return spans

@@ -6,103 +6,45 @@ it does not listen.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
 
 from routebook.events import (
     BrokerConfirmed,
     BrokerLeft,
     BrokerRegistered,
     Cause,
-    Event,
-    GroupRestated,
     HeartbeatGaps,
     JournalRecovered,
-    MemberFact,
-    MinBrokerChanged,
     NodeStalled,
     NodeStarted,
     NodeStopped,
     QueryCount,
     QueueChange,
-    RecordsLost,
     RegistrationCompleted,
     RouteQueries,
-    Shape,
     StateRestated,
     TopicsChanged,
 )
-from routebook.journal.record import Record
+from world.book import (
+    Group,
+    Groups,
+    Member,
+    Registration,
+    about,
+    belief_of,
+    entries_in,
+    members_in,
+    min_changed,
+    restated,
+)
+from world.diary import WRITTEN_AFTER_MS, Diary
 from world.plan import LEASE, TOPICS
-from world.truth import Belief, Key, Life, Listed, Span, Written
+from world.truth import Life, Span
 
 TICK_MS = 250
 LEAP = 2**20
 SETTLE_MS = 1000
 RESTATED_AFTER_MS = 500
-WRITTEN_AFTER_MS = 8  # by then a record is in the file
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """What a broker says of itself, over connection ``link``."""
-
-    cluster: str
-    broker: str
-    broker_id: int
-    addr: str
-    link: int
-    stamp: tuple[int, int, int]
-    topics: dict[str, Shape]
-
-    @property
-    def key(self) -> Key:
-        return self.cluster, self.broker
-
-    @property
-    def peer(self) -> str:
-        return f"{self.addr.split(':')[0]}:{30_000 + self.link % 30_000}"
-
-
-@dataclass(slots=True)
-class Member:
-    broker_id: int
-    addr: str
-    generation: int
-    stamp: tuple[int, int, int] | None
-    link: int | None
-    heard_ms: float = 0  # 0: not since it was confirmed
-    deadline_ms: float = 0  # by the time it listened
-    confirmed: bool = True
-    gaps_ms: list[int] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Group:
-    cluster: str
-    broker: str
-    members: dict[int, Member] = field(default_factory=dict)
-    queues: dict[str, Shape] = field(default_factory=dict)
-
-    @property
-    def addrs(self) -> dict[int, str]:
-        return {broker_id: member.addr for broker_id, member in sorted(self.members.items())}
-
-    def copy(self) -> "Group":
-        members = {
-            broker_id: replace(member, gaps_ms=[]) for broker_id, member in self.members.items()
-        }
-        return Group(self.cluster, self.broker, members, dict(self.queues))
-
-
-Groups = dict[Key, Group]
-
-
-@dataclass(slots=True)
-class _Unwritten:
-    written: Written
-    remembered: Groups
 
 
 class Node:
@@ -123,15 +65,11 @@ class Node:
         self._later = later
         self._closed = closed
         self._groups: Groups = {}
-        self._snapshot: Groups = {}  # what the next record leaves behind
-        self._remembered: Groups = {}  # what its journal says
-        self._unsure = False  # so is its journal
-        self._queue: list[_Unwritten] = []
-        self._seq = 0
+        self._diary = Diary(
+            life, rng, now_ms, lambda: self._timer(RESTATED_AFTER_MS, self._restate)
+        )
         self._boot = 0
-        self._revision = 0
         self._generation = 0
-        self._mono_base_ms = -float(rng.randint(10_000, 90_000_000))
         self._deaf_ms = 0.0
         self._asleep_since: float | None = None
         self._ticked_ms, self._ticked = 0.0, (0, 0)
@@ -139,9 +77,6 @@ class Node:
         self._settled_ms = -1.0
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._window_began = 0.0
-        self._in_window = 0
-        self._failing_until = -1.0
-        self._lost, self._lost_since = 0, 0.0
         self._alive_ms: float | None = None
         self.up = False
 
@@ -155,48 +90,51 @@ class Node:
         self._asleep_since = None
         self._waiting.clear()
         self._look_ms = -1.0
-        self._failing_until = -1.0
-        self._lost = 0
+        self._diary.mend()
         if not self.life.phases or self.life.phases[-1][1] == "stopped":
-            self.life.boots.append(self._seq + 1)
+            self.life.boots.append(self._diary.seq + 1)
         self._phase("awake")
-        self._groups = {key: group.copy() for key, group in self._remembered.items()}
+        self._groups = {key: group.copy() for key, group in self._diary.remembered.items()}
         for group in self._groups.values():
             for member in group.members.values():
                 member.link, member.confirmed = None, False
                 member.heard_ms = now_ms
                 member.deadline_ms = self._listened_ms() + LEASE
-                if self._unsure:
+                if self._diary.unsure:
                     member.stamp = None
         self._remember()
-        recovered = sum(len(group.members) for group in self._groups.values())
-        self._write(
+        self._diary.write(
             NodeStarted(
-                **self._note(Cause.START),
+                **self._diary.note(Cause.START),
                 version="0.1.0",
                 address="127.0.0.1:9876",
-                brokers=recovered,
-                topics=self._entries(),
+                brokers=members_in(self._groups),
+                topics=entries_in(self._groups),
                 fleet=self.life.fleet,
                 incarnation=self.life.incarnation,
             )
         )
         self._believe()
-        if self._unsure:
+        if self._diary.unsure:
             self._timer(RESTATED_AFTER_MS, self._restate)
         self._window_began = self._listened_ms()
-        self._in_window = 1
+        self._diary.in_window = 1
         self._timer(self.life.window_ms, self._sum_up_window)
         self._look_at_deadlines()
 
     def stop(self) -> None:
         """In order."""
-        if not self.up or self._asleep_since is not None or self._is_failing():
+        if not self.up or self._asleep_since is not None or self._diary.is_failing:
             return self.kill(alive_known=True)
         self._sum_up()
-        members = sum(len(group.members) for group in self._groups.values())
-        self._write(NodeStopped(**self._note(Cause.STOP), brokers=members, topics=self._entries()))
-        self._flush(self._now_ms() + 1000)
+        self._diary.write(
+            NodeStopped(
+                **self._diary.note(Cause.STOP),
+                brokers=members_in(self._groups),
+                topics=entries_in(self._groups),
+            )
+        )
+        self._diary.flush(self._now_ms() + 1000)
         self._down("stopped")
         return None
 
@@ -205,14 +143,13 @@ class Node:
             return
         now_ms = self._now_ms()
         awake_ms = now_ms if self._asleep_since is None else self._asleep_since
-        self._flush(awake_ms - self._rng.randint(0, WRITTEN_AFTER_MS))
+        self._diary.flush(awake_ms - self._rng.randint(0, WRITTEN_AFTER_MS))
         self._alive_ms = None
         sign_ms = awake_ms - self._rng.randint(0, 1000)
         boot_ms = next(each for each, what in reversed(self.life.phases) if what == "awake")
-        lost_ms = self._queue[0].written.true_ms if self._queue else now_ms
-        if alive_known and boot_ms < sign_ms < lost_ms and not self._lost:
+        lost_ms = self._diary.drop() or now_ms
+        if alive_known and boot_ms < sign_ms < lost_ms and not self._diary.lost:
             self._alive_ms = sign_ms
-        self._queue.clear()
         self._down("killed")
 
     def back(self) -> None:
@@ -222,18 +159,17 @@ class Node:
         was = self.life.phases[-1][1]
         since = self.life.written[-1].true_ms
         if was == "killed":
-            last_seq = self._seq = self.life.written[-1].record.seq
-            self._seq = (last_seq // LEAP + 2) * LEAP - 1
+            last_seq = self.life.written[-1].record.seq
+            self._diary.seq = (last_seq // LEAP + 2) * LEAP - 1
             self._boot += 1
             alive = None if self._alive_ms is None else self.life.wall_ms(self._alive_ms)
             recovered = JournalRecovered(
-                **self._note(Cause.JOURNAL), last_seq=last_seq, torn_bytes=0, alive_ms=alive
+                **self._diary.note(Cause.JOURNAL), last_seq=last_seq, torn_bytes=0, alive_ms=alive
             )
             self.up = True
-            self._failing_until = -1.0
-            self._lost = 0
-            self._write(recovered)
-            self.life.boots.append(self._seq)
+            self._diary.mend()
+            self._diary.write(recovered)
+            self.life.boots.append(self._diary.seq)
             self.life.signs.append(
                 Span(max(since, self._alive_ms or since), self._now_ms(), "killed")
             )
@@ -244,7 +180,10 @@ class Node:
             now_ms = self._now_ms()
             self._asleep_since = now_ms
             self._ticked_ms = max(now_ms - self._rng.randint(0, TICK_MS), self.life.phases[-1][0])
-            self._ticked = (self.life.wall_ms(self._ticked_ms), self._mono_ms(self._ticked_ms))
+            self._ticked = (
+                self.life.wall_ms(self._ticked_ms),
+                self._diary.mono_ms(self._ticked_ms),
+            )
             self._phase("stalled")
 
     def wake(self, *, suspended: bool) -> None:
@@ -254,16 +193,16 @@ class Node:
         self._asleep_since = None
         self._deaf_ms += now_ms - since
         if suspended:
-            self._mono_base_ms += now_ms - since
+            self._diary.suspend(now_ms - since)
         wall_ms, mono_ms = self._ticked
         slept_ms = self.life.wall_ms(now_ms) - wall_ms
         self._phase("awake")
         stall = NodeStalled(
-            **self._note(Cause.STALL),
+            **self._diary.note(Cause.STALL),
             from_ms=wall_ms,
             to_ms=wall_ms + slept_ms,
-            longest_ms=self._mono_ms(now_ms) - mono_ms,
-            clock_ms=slept_ms - (self._mono_ms(now_ms) - mono_ms),
+            longest_ms=self._diary.mono_ms(now_ms) - mono_ms,
+            clock_ms=slept_ms - (self._diary.mono_ms(now_ms) - mono_ms),
         )
         self._tell_stall(stall, self._ticked_ms)
 
@@ -279,11 +218,11 @@ class Node:
         words = [do for order, do in waiting if order == 1]
         told_first = bool(closes) or self._rng.random() < 0.5
         if told_first:
-            self._write(stall)
+            self._diary.write(stall)
         for do in words:
             do()
         if not told_first:
-            self._write(stall)
+            self._diary.write(stall)
         for order, do in waiting:
             if order == 2:
                 do()
@@ -307,7 +246,7 @@ class Node:
         if self._now_ms() - ticked_ms > 2 * TICK_MS:
             return  # it slept meanwhile, and that has told it
         stall = NodeStalled(
-            **self._note(Cause.STALL),
+            **self._diary.note(Cause.STALL),
             from_ms=before_ms,
             to_ms=self.life.wall_ms(self._now_ms()),
             longest_ms=0,
@@ -316,7 +255,7 @@ class Node:
         self._tell_stall(stall, ticked_ms)
 
     def fail_disk(self, for_ms: int) -> None:
-        self._failing_until = self._now_ms() + for_ms
+        self._diary.fail(for_ms)
 
     def _down(self, how: str) -> None:
         self.up = False
@@ -381,9 +320,9 @@ class Node:
             stamp_before = None  # what it says is complete once more
             member.link, member.confirmed, member.heard_ms = said.link, True, 0
             started = self.life.phases[-1][0]
-            self._write(
+            self._diary.write(
                 BrokerConfirmed(
-                    **self._about(said, member, Cause.RECOVERED),
+                    **about(said, member, self._diary.change(Cause.RECOVERED, said.peer)),
                     after_ms=int(self._now_ms() - started),
                 )
             )
@@ -392,9 +331,9 @@ class Node:
             self._generation += 1
             member.generation, member.link = self._generation, said.link
             self._remember()
-            self._write(
+            self._diary.write(
                 BrokerRegistered(
-                    **self._about(said, member, Cause.REGISTER),
+                    **about(said, member, self._diary.change(Cause.REGISTER, said.peer)),
                     ha_addr=None,
                     heartbeat_timeout_ms=LEASE,
                     acting_master=None,
@@ -407,15 +346,17 @@ class Node:
             )
         self._sign_of_life(member)
         if said.broker_id < lowest:
-            self._write(_min_changed(self._change(Cause.REGISTER, said.peer), group, said))
+            self._diary.write(
+                min_changed(self._diary.change(Cause.REGISTER, said.peer), group, said)
+            )
         if said.broker_id == 0:
             self._take_topics(group, said)
         member.stamp = said.stamp
         self._remember()
         if joined or stamp_before != said.stamp:
-            self._write(
+            self._diary.write(
                 RegistrationCompleted(
-                    **self._about(said, member, Cause.REGISTER),
+                    **about(said, member, self._diary.change(Cause.REGISTER, said.peer)),
                     topics=len(said.topics),
                     data_version=said.stamp,
                 )
@@ -431,9 +372,9 @@ class Node:
         group.queues.update(said.topics)
         self._remember()
         if changes:
-            self._write(
+            self._diary.write(
                 TopicsChanged(
-                    **self._change(Cause.REGISTER, said.peer),
+                    **self._diary.change(Cause.REGISTER, said.peer),
                     cluster=group.cluster,
                     broker=group.broker,
                     changes=changes,
@@ -459,9 +400,9 @@ class Node:
             lost = len(group.queues)
             del self._groups[group.cluster, group.broker]
         self._remember()
-        self._write(
+        self._diary.write(
             BrokerLeft(
-                **self._change(cause, peer),
+                **self._diary.change(cause, peer),
                 cluster=group.cluster,
                 broker=group.broker,
                 broker_id=member.broker_id,
@@ -520,9 +461,9 @@ class Node:
             for member in group.members.values():
                 if member.gaps_ms:
                     gaps, member.gaps_ms = tuple(member.gaps_ms), []
-                    self._write(
+                    self._diary.write(
                         HeartbeatGaps(
-                            **self._note(Cause.WINDOW),
+                            **self._diary.note(Cause.WINDOW),
                             cluster=group.cluster,
                             broker=group.broker,
                             broker_id=member.broker_id,
@@ -536,82 +477,27 @@ class Node:
             topic = self._rng.choice(TOPICS)
             known = any(topic in group.queues for group in self._groups.values())
             count = QueryCount(topic, 3 * known, 3 * (not known), 0)
-            self._write(self._queries(window_ms, (count,)))
-        if not self._in_window:
-            self._write(self._queries(window_ms, ()))
-        self._in_window = 0
+            self._diary.write(self._queries(window_ms, (count,)))
+        if not self._diary.in_window:
+            self._diary.write(self._queries(window_ms, ()))
+        self._diary.in_window = 0
 
     def _queries(self, window_ms: int, topics: tuple[QueryCount, ...]) -> RouteQueries:
         return RouteQueries(
-            **self._note(Cause.WINDOW), window_ms=window_ms, topics=topics, others=0
+            **self._diary.note(Cause.WINDOW), window_ms=window_ms, topics=topics, others=0
         )
 
     # -- writing down
 
-    def _is_failing(self) -> bool:
-        return self._now_ms() < self._failing_until
-
-    def _write(self, event: Event) -> None:
-        now_ms = self._now_ms()
-        self._in_window += 1
-        if self._is_failing():
-            if not self._lost:
-                self._lost_since = now_ms
-            self._lost += 1
-            return
-        if self._lost:
-            count, self._lost = self._lost, 0
-            self._unsure = True
-            self._put(
-                RecordsLost(
-                    **self._note(Cause.JOURNAL),
-                    count=count,
-                    since_ms=self.life.wall_ms(self._lost_since),
-                )
-            )
-            self.life.losses.append(Span(self._lost_since, float("inf"), "records lost"))
-            self._timer(RESTATED_AFTER_MS, self._restate)
-        self._put(event)
-
-    def _put(self, event: Event) -> None:
-        now_ms = self._now_ms()
-        self._seq += 1
-        mono_ms = self._mono_ms(now_ms)
-        record = Record(self._seq, self.life.wall_ms(now_ms), mono_ms, self.life.node, event)
-        self._queue.append(_Unwritten(Written(now_ms, record), self._snapshot))
-        self._flush(now_ms - WRITTEN_AFTER_MS)
-
-    def _flush(self, until_ms: float) -> None:
-        while self._queue and self._queue[0].written.true_ms <= until_ms:
-            first = self._queue.pop(0)
-            self.life.written.append(first.written)
-            self._remembered = first.remembered
-            if isinstance(first.written.record.event, StateRestated):
-                self._unsure = False
-
-    def _mono_ms(self, true_ms: float) -> int:
-        return int(true_ms - self._mono_base_ms)
-
     def _restate(self) -> None:
-        if self._is_failing():
+        if self._diary.is_failing:
             self._timer(RESTATED_AFTER_MS, self._restate)
             return
         for group in list(self._groups.values()):
-            self._write(
-                GroupRestated(
-                    **self._note(Cause.JOURNAL),
-                    cluster=group.cluster,
-                    broker=group.broker,
-                    acting_master=False,
-                    zone=None,
-                    members=tuple(_fact(member) for _, member in sorted(group.members.items())),
-                    queues=tuple(QueueChange(t, None, s) for t, s in group.queues.items()),
-                    mappings=(),
-                )
-            )
-        self._write(
+            self._diary.write(restated(group, self._diary.note(Cause.JOURNAL)))
+        self._diary.write(
             StateRestated(
-                **self._note(Cause.JOURNAL),
+                **self._diary.note(Cause.JOURNAL),
                 groups=len(self._groups),
                 kv={},
                 generation=self._generation,
@@ -622,69 +508,13 @@ class Node:
             Span(span.from_ms, min(span.to_ms, now_ms), span.why) for span in self.life.losses
         ]
 
-    def _remember(self) -> None:
-        """What the next record leaves in the journal, should it be the last one."""
-        self._snapshot = {key: group.copy() for key, group in self._groups.items() if group.members}
-
     def finish(self) -> None:
         """The world ends here."""
-        self._flush(self._now_ms() + 1000)
+        self._diary.flush(self._now_ms() + 1000)
         self.life.ends_ms = self._now_ms() + 1
 
-    # -- words
-
-    def _note(self, cause: Cause) -> dict[str, Any]:
-        return {"revision": self._revision, "cause": cause, "peer": ""}
-
-    def _change(self, cause: Cause, peer: str) -> dict[str, Any]:
-        self._revision += 1
-        return {"revision": self._revision, "cause": cause, "peer": peer}
-
-    def _about(self, said: Registration, member: Member, cause: Cause) -> dict[str, Any]:
-        return {
-            **self._change(cause, said.peer),
-            "cluster": said.cluster,
-            "broker": said.broker,
-            "broker_id": said.broker_id,
-            "addr": said.addr,
-            "generation": member.generation,
-        }
-
-    def _entries(self) -> int:
-        return sum(len(group.queues) for group in self._groups.values())
+    def _remember(self) -> None:
+        self._diary.remember(self._groups)
 
     def _believe(self) -> None:
-        belief: Belief = {
-            key: Listed(tuple(group.addrs.items()), dict(group.queues))
-            for key, group in sorted(self._groups.items())
-            if group.members
-        }
-        self.life.beliefs.append((self._now_ms(), belief))
-
-
-def _fact(member: Member) -> MemberFact:
-    return MemberFact(
-        member.broker_id,
-        member.addr,
-        None,
-        LEASE,
-        member.generation,
-        0,
-        member.stamp,
-        (),
-        member.confirmed,
-    )
-
-
-def _min_changed(fact: dict[str, Any], group: Group, said: Registration) -> MinBrokerChanged:
-    others = tuple(addr for broker_id, addr in group.addrs.items() if broker_id != said.broker_id)
-    return MinBrokerChanged(
-        **fact,
-        cluster=group.cluster,
-        broker=group.broker,
-        min_broker_id=said.broker_id,
-        min_broker_addr=said.addr,
-        offline_addr=None,
-        ha_addr=None,
-        recipients=others or (said.addr,),
-    )
+        self.life.beliefs.append((self._now_ms(), belief_of(self._groups)))

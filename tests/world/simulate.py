@@ -8,7 +8,8 @@ from collections.abc import Callable
 from itertools import count
 from random import Random
 
-from world.node import Node, Registration
+from world.book import Registration
+from world.node import Node
 from world.plan import (
     BEAT,
     BrokerPlan,

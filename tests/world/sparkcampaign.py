@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -17,9 +17,11 @@ from world.plan import Plan, draw, story
 from world.reportchecks import can_be_checked, check_report
 from world.simulate import happened
 from world.sparkchecks import check_tables
+from world.sparkframes import check_frames
 from world.sparklake import Carried, Row, built_at_once, built_in_steps, carry, rows_of
 
 AT_ONCE = 40
+IN_FRAMES = 100
 STEPS = 2
 TABLES: tuple[Table, ...] = (
     tables.NODE_COVERAGE,
@@ -49,7 +51,7 @@ def check_plans(
     carried = carry(truths, folder / "stepwise", steps=steps)
     lake = Lake(spark, str(folder / "lake"))
     built_in_steps(lake, carried, steps=steps)
-    found = {table.name: rows_of(lake, table) for table in TABLES}
+    found = {table.name: rows_of(lake.read(table)) for table in TABLES}
     yield from check_tables(carried, found)
     for lives in _fleets_to_report(carried)[:reports]:
         yield from check_report(lake, lives)
@@ -58,7 +60,7 @@ def check_plans(
         full = Lake(spark, str(folder / "full"))
         built_at_once(full, whole)
         for table in TABLES:
-            yield from _same(table.name, found[table.name], rows_of(full, table), carried)
+            yield from _same(table.name, found[table.name], rows_of(full.read(table)), carried)
 
 
 def _fleets_to_report(carried: Sequence[Carried]) -> list[list[Carried]]:
@@ -102,6 +104,38 @@ def session(folder: Path) -> SparkSession:
     )
 
 
+def run_tables(first: int, count: int, *, seconds: float) -> int:
+    """Without a lake: a hundred worlds take little longer than one."""
+    until = time.monotonic() + seconds
+    mistakes: Counter[str] = Counter()
+    seen = 0
+    with tempfile.TemporaryDirectory(prefix="worlds-") as name:
+        spark = session(Path(name))
+        for start in range(first, first + count, IN_FRAMES):
+            if time.monotonic() > until:
+                break
+            plans = [draw(seed) for seed in range(start, min(start + IN_FRAMES, first + count))]
+            _tell(plans, check_frames(spark, plans), mistakes)
+            seen += len(plans)
+        spark.stop()
+    return _summed("tables", seen, mistakes)
+
+
+def _tell(plans: Sequence[Plan], findings: Iterable[Finding], mistakes: Counter[str]) -> None:
+    for finding in findings:
+        kind = f"[{finding.room}] {finding.what}"
+        mistakes[kind] += 1
+        if mistakes[kind] <= 2:
+            print(f"{finding}\n{_stories(plans, finding)}", flush=True)
+
+
+def _summed(name: str, seen: int, mistakes: Counter[str]) -> int:
+    print(f"{name}: {seen} worlds, {sum(mistakes.values())} mistakes", flush=True)
+    for what, times in mistakes.most_common():
+        print(f"  {times:6d} {what}")
+    return sum(mistakes.values())
+
+
 def run_spark(first: int, count: int, *, seconds: float, steps: int, reports: int) -> int:
     until = time.monotonic() + seconds
     mistakes: Counter[str] = Counter()
@@ -113,17 +147,11 @@ def run_spark(first: int, count: int, *, seconds: float, steps: int, reports: in
                 break
             plans = [draw(seed) for seed in range(start, min(start + AT_ONCE, first + count))]
             folder = Path(name) / str(start)
-            for finding in check_plans(spark, plans, folder, steps=steps, reports=reports):
-                kind = f"[{finding.room}] {finding.what}"
-                mistakes[kind] += 1
-                if mistakes[kind] <= 2:
-                    print(f"{finding}\n{_stories(plans, finding)}", flush=True)
+            findings = check_plans(spark, plans, folder, steps=steps, reports=reports)
+            _tell(plans, findings, mistakes)
             seen += len(plans)
         spark.stop()
-    print(f"spark: {seen} worlds, {sum(mistakes.values())} mistakes", flush=True)
-    for what, times in mistakes.most_common():
-        print(f"  {times:6d} {what}")
-    return sum(mistakes.values())
+    return _summed("spark", seen, mistakes)
 
 
 def _stories(plans: Sequence[Plan], finding: Finding) -> str:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 from routebook_spark.bronze.ingest import ingest
 from routebook_spark.jobs import build
-from routebook_spark.tables import Lake, Table
+from routebook_spark.tables import Lake
 from world.folders import held_of, late_of, lost_of, segments_of, write_life
 from world.knowledge import Knowledge, known_of
 from world.truth import Life, Truth
@@ -34,18 +35,22 @@ class Carried:
 
 
 def carry(truths: Sequence[Truth], folder: Path, *, steps: int) -> list[Carried]:
-    return [
-        _carried(truth, life, folder, steps)
+    found = [
+        carried_by(truth, life, folder, steps=steps)
         for truth in truths
         for life in truth.lives
         if life.written
     ]
+    for each in found:
+        write_life(each.home, each.life, lost=set(), all_sealed=True)
+    return found
 
 
-def _carried(truth: Truth, life: Life, folder: Path, steps: int) -> Carried:
+def carried_by(truth: Truth, life: Life, folder: Path, *, steps: int) -> Carried:
+    """Nothing is written yet."""
     name = f"{life.node}-{life.incarnation}"
     life.segment = max(life.segment, _LEAST)
-    home = write_life(folder / "home" / name, life, lost=set(), all_sealed=True)
+    home = folder / "home" / name
     segments, lost, late = segments_of(life), lost_of(truth, life), late_of(truth, life)
     when = []
     for place in range(len(segments)):
@@ -91,9 +96,8 @@ def built_at_once(lake: Lake, carried: Sequence[Carried]) -> None:
     build(lake, full=True)
 
 
-def rows_of(lake: Lake, table: Table) -> list[Row]:
+def rows_of(frame: DataFrame) -> list[Row]:
     """With times in milliseconds."""
-    frame = lake.read(table)
     columns = [
         F.unix_millis(field.name).alias(field.name)
         if isinstance(field.dataType, TimestampType)

@@ -45,6 +45,7 @@ from routebook_spark.report.svg import (
 )
 
 MOST_BUDGETS = 5.0
+NARROWEST = 2000  # gaps that could be drawn beside each other
 SCALES = ((60.0, "seconds"), (3600.0, "minutes"), (float("inf"), "hours"))
 
 # -- brokers
@@ -199,11 +200,8 @@ def witnesses(
     for axes in drawing:
         for row, node in enumerate(nodes):
             _bar(axes, row, period.from_at, period.to_at, QUIET)
-            for cover in covers:
-                since = max(cover.from_ms, period.from_ms)
-                until = min(cover.to_ms + 1, period.to_ms)
-                if cover.node == node and since < until:
-                    _bar(axes, row, instant(since), instant(until), GOOD)
+            for since, until in _stretches(covers, node, period):
+                _bar(axes, row, instant(since), instant(until), GOOD)
         name_rows(axes, nodes)
         for label, colour in (("known", GOOD), ("unknown", QUIET)):
             axes.barh(0, 0, left=days(period.from_at), color=colour, label=label)
@@ -213,6 +211,21 @@ def witnesses(
     return drawing.plot(
         "When nodes were witnesses", "What is not known is counted neither as up nor as down."
     )
+
+
+def _stretches(covers: Sequence[Cover], node: str, period: Period) -> list[tuple[int, int]]:
+    """What a node knew, without gaps that are too short to be drawn."""
+    unseen_ms = (period.to_ms - period.from_ms) // NARROWEST
+    drawn: list[tuple[int, int]] = []
+    for cover in covers:
+        since, until = max(cover.from_ms, period.from_ms), min(cover.to_ms + 1, period.to_ms)
+        if cover.node != node or since >= until:
+            continue
+        if drawn and since - drawn[-1][1] <= unseen_ms:
+            drawn[-1] = drawn[-1][0], max(drawn[-1][1], until)
+        else:
+            drawn.append((since, until))
+    return drawn
 
 
 def lags(buckets: Sequence[LagBucket], *, place: str = "") -> Plot:
