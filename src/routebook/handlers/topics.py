@@ -6,6 +6,7 @@ import msgspec
 
 from routebook.handlers.rendering import broker_piece
 from routebook.handlers.services import Caller, Handler, Services
+from routebook.slices import Slices
 from routebook.state.model import FLAG_UNIT, FLAG_UNIT_SUB, QueueShape
 from routebook.wire import bodies
 from routebook.wire.codes import ResponseCode
@@ -74,7 +75,7 @@ def add_write_permission(request: Command, services: Services, caller: Caller) -
     return Reply(ext_fields={"addTopicCount": str(count)})
 
 
-def restore_write_permission(request: Command, services: Services, caller: Caller) -> Reply:
+def restore_write_permission(request: Command, services: Services, caller: Caller) -> Slices[Reply]:
     """What 327 cannot: give write permission back to topics it was taken from, and to no others.
 
     With ``lookOnly`` nothing is given back. The body says what is not writable afterwards: topics
@@ -85,7 +86,7 @@ def restore_write_permission(request: Command, services: Services, caller: Calle
     if not boolean(request, "lookOnly"):
         restored, events = services.routes.restore_writable(name, peer=caller.peer)
         services.record(events)
-    state = services.routes.write_state(name)
+    state = yield from services.routes.write_state(name)
     return Reply(
         body=msgspec.json.encode(
             {

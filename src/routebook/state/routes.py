@@ -31,6 +31,7 @@ from routebook.events import (
     RegistrationCompleted,
     RequestRefused,
 )
+from routebook.slices import Slices
 from routebook.state.facts import Facts, details
 from routebook.state.guard import NO_GUARD, GuardSettings, LossGuard
 from routebook.state.members import Members
@@ -584,15 +585,18 @@ class RouteTable:
                 events += self._facts.topics_changed(group, changes, None, Cause.ADMIN, peer)
         return len(restored), events
 
-    def write_state(self, name: str) -> WriteState:
-        """Of all groups of that name; a topic taken from one of them is taken."""
+    def write_state(self, name: str) -> Slices[WriteState]:
+        """Of all groups of that name; a topic taken from one of them is taken. In slices."""
         topics: set[str] = set()
         taken: set[str] = set()
         kept: set[str] = set()
-        for group in self.members.groups_named(name):
-            topics.update(group.registered)
-            for topic, registered_so in self.topics.unwritable(group):
-                (kept if registered_so else taken).add(topic)
+        for group in list(self.members.groups_named(name)):
+            held = iter(list(group.registered))
+            while chunk := list(islice(held, TOPICS_A_SLICE)):
+                topics.update(chunk)
+                for topic, registered_so in self.topics.unwritable(group, chunk):
+                    (kept if registered_so else taken).add(topic)
+                yield
         return WriteState(len(topics), tuple(sorted(taken)), tuple(sorted(kept - taken)))
 
     def register_topic(

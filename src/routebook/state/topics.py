@@ -123,19 +123,24 @@ class TopicTable:
     def restore_permission(self, group: Group) -> list[QueueChange]:
         """Give the write bit back where the group registered it, and nowhere else."""
         changes: list[QueueChange] = []
+        made: dict[QueueShape, QueueShape] = {}
         for topic, said in group.registered.items():
             holders = self._queues[topic]
             before = holders[group]
-            if said.writable and not before.writable:
-                after = holders[group] = before.with_write()
+            if said.perm & PERM_WRITE and not before.perm & PERM_WRITE:
+                after = made.get(before)
+                if after is None:
+                    after = made[before] = before.with_write()
+                holders[group] = after
                 changes.append(QueueChange(topic, before, after, None if said == after else said))
         return changes
 
-    def unwritable(self, group: Group) -> Iterator[tuple[str, bool]]:
-        """Topics of the group that clients may not write, and whether it registered them so."""
-        for topic, said in group.registered.items():
-            if not self._queues[topic][group].writable:
-                yield topic, not said.writable
+    def unwritable(self, group: Group, topics: Iterable[str]) -> Iterator[tuple[str, bool]]:
+        """Of ``topics``, those clients may not write, and whether the group registered them so."""
+        for topic in topics:
+            said = group.registered.get(topic)
+            if said is not None and not self._queues[topic][group].perm & PERM_WRITE:
+                yield topic, not said.perm & PERM_WRITE
 
     def overwrite(self, group: Group, topic: str, shape: QueueShape) -> list[QueueChange]:
         """Set what clients are told of one topic; a new topic counts as registered so."""
