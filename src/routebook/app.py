@@ -40,8 +40,8 @@ from routebook.server.chronicle import Chronicle
 from routebook.server.eventlog import log_event
 from routebook.server.kvfile import KvFile
 from routebook.server.lasting import again_and_again
+from routebook.server.loopclock import LoopClock
 from routebook.server.notify import MinBrokerNotifier
-from routebook.server.pulse import Pulse
 from routebook.server.remoteconfig import RemoteConfig
 from routebook.server.service import Service
 from routebook.server.tls import client_context
@@ -49,9 +49,9 @@ from routebook.server.windows import sum_up
 from routebook.settings import LiveSettings, Settings, SettingsError
 from routebook.state.guard import GuardSettings
 from routebook.state.kv import KvStore
+from routebook.state.listening import Stall
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
-from routebook.state.vigil import Stall
 from routebook.wire.command import Command, Reply
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class NameServer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._started_ms = _now_ms()
-        self._pulse = Pulse(self._stalled, ticked=lambda: self._chronicle.note_awake())
+        self._clock = LoopClock(self._stalled, ticked=lambda: self._chronicle.note_awake())
         self._revision = Revision()
         pairs = kvfile.load(settings.kv_path)
         self._kv = KvStore(self._revision, settings.limits.max_kv_bytes, pairs)
@@ -118,8 +118,8 @@ class NameServer:
             absences=Absences(_wall_ms()),
             live=settings.live,
             record=self._record,
-            now_ms=self._pulse.now_ms,
-            started_ms=self._pulse.now_ms(),
+            now_ms=self._clock.now_ms,
+            started_ms=self._clock.now_ms(),
             max_frame=settings.listen.max_frame,
             max_topics_per_broker=settings.limits.max_topics_per_broker,
             commit_kv=self._kv_file.commit,
@@ -137,7 +137,7 @@ class NameServer:
             self._services.find_in_production = self._find_in_production
         self._service: Service | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._window_began_ms = self._pulse.now_ms()
+        self._window_began_ms = self._clock.now_ms()
         self._window_began_seq = 0
 
     async def __aenter__(self) -> "NameServer":
@@ -146,7 +146,7 @@ class NameServer:
             view = await self._remembered()
             recovered = self._recover(view)
             self._service = Service(
-                self._settings.listen, self._settings.tls, self._services, self._pulse
+                self._settings.listen, self._settings.tls, self._services, self._clock
             )
             await self._service.start()
         except BaseException:
@@ -253,13 +253,13 @@ class NameServer:
             "routes": self._routes.topics.entries,
             "journal": journal,
             "guard": guard,
-            "stalls": self._pulse.status(),
+            "stalls": self._clock.status(),
             "ok": not guard["held"] and not journal.get("failing"),
         }
 
     def _guard_status(self) -> dict[str, object]:
         """Whom the guard holds, since when and until when by the wall clock, and why."""
-        guard, now_ms, wall_ms = self._routes.guard, self._pulse.now_ms(), _wall_ms()
+        guard, now_ms, wall_ms = self._routes.guard, self._clock.now_ms(), _wall_ms()
         why = guard.why
         if why is None:
             return {"held": []}
@@ -299,7 +299,7 @@ class NameServer:
         if not self._settings.memory.warm_restart:
             self._routes.members.skip_generations(view.generation)
             return 0
-        recovered = restore(view, self._routes, now_ms=self._pulse.now_ms())
+        recovered = restore(view, self._routes, now_ms=self._clock.now_ms())
         if recovered:
             logger.info(
                 "recovered %d brokers and %d routes from the journal, to be confirmed",
@@ -347,7 +347,7 @@ class NameServer:
 
     def _release_guard(self, peer: str) -> int:
         assert self._service is not None  # somebody asked
-        events, links = self._routes.release_guard(peer, now_ms=self._pulse.now_ms())
+        events, links = self._routes.release_guard(peer, now_ms=self._clock.now_ms())
         self._service.let_go(events, links)
         return sum(isinstance(event, BrokerLeft) for event in events)
 
@@ -357,7 +357,7 @@ class NameServer:
 
     def _sum_up_now(self, *, silent: bool = False) -> None:
         """``silent``: nothing was recorded in the window; then say at least that it was."""
-        now_ms = self._pulse.now_ms()  # a window is as long as it was listened for
+        now_ms = self._clock.now_ms()  # a window is as long as it was listened for
         window_ms, self._window_began_ms = now_ms - self._window_began_ms, now_ms
         revision = self._revision.value
         events = sum_up(self._services, revision=revision, window_ms=window_ms, silent=silent)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from routebook.state.vigil import CATCH_UP_MS, GAVE_UP_MS, SETTLE_MS, TICK_MS
+from routebook.state.listening import CATCH_UP_MS, GAVE_UP_MS, SETTLE_MS, TICK_MS
 from support.sleepers import LivelyBroker, SleepyNode
 
 LEASES_MS = [1000, 1500, 2000, 4000, 9000]

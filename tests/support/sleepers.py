@@ -9,10 +9,10 @@ from typing import Any, cast
 
 from routebook.events import BrokerLeft
 from routebook.server.connection import Connection
-from routebook.server.pulse import Pulse
+from routebook.server.loopclock import LoopClock
 from routebook.server.service import Service
 from routebook.settings import ListenSettings, TlsSettings
-from routebook.state.vigil import TICK_MS, Reading, Stall
+from routebook.state.listening import TICK_MS, Reading, Stall
 from support import raw
 from support.brokers import Broker
 from support.desk import Desk
@@ -138,9 +138,9 @@ class SleepyNode:
         self._wires: list[Wire] = []
         self._ticked_ms = self.now_ms
         self._desk = Desk()
-        self._pulse = Pulse(self.stalls.append, read=self._read, mono_ms=lambda: self.now_ms)
-        self._desk.services.now_ms = self._pulse.now_ms
-        self.service = Service(ListenSettings(), TlsSettings(), self._desk.services, self._pulse)
+        self._clock = LoopClock(self.stalls.append, read=self._read, mono_ms=lambda: self.now_ms)
+        self._desk.services.now_ms = self._clock.now_ms
+        self.service = Service(ListenSettings(), TlsSettings(), self._desk.services, self._clock)
         self.brokers = [LivelyBroker(number, lease) for number, lease in enumerate(leases_ms)]
         for broker in self.brokers:
             broker.dial(self)
@@ -150,11 +150,11 @@ class SleepyNode:
 
     @property
     def heard_ms(self) -> int:
-        return self._pulse.heard_ms
+        return self._clock.heard_ms
 
     @property
     def listened_ms(self) -> int:
-        return self._pulse.now_ms()
+        return self._clock.now_ms()
 
     @property
     def left(self) -> list[BrokerLeft]:

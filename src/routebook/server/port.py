@@ -14,10 +14,10 @@ from routebook.listener import close_listener
 from routebook.server.budget import InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
 from routebook.server.lasting import again_and_again
-from routebook.server.pulse import Pulse
+from routebook.server.loopclock import LoopClock
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
-from routebook.state.vigil import TICK_MS
+from routebook.state.listening import TICK_MS
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Port:
         *,
         dispatch: Dispatch,
         memo: Memo,
-        pulse: Pulse | None = None,
+        clock: LoopClock | None = None,
     ) -> None:
         self._listen = listen
         self._behind: set[Connection] = set()  # not yet heard to the end after a stall
@@ -52,7 +52,7 @@ class Port:
         self._stopped = False
         self._refusing = False
         self.loop = asyncio.get_running_loop()
-        self.pulse = pulse or Pulse()
+        self.clock = clock or LoopClock()
         self.budget = InputBudget(listen.max_buffered_bytes)
         self.dispatch = dispatch
         self.memo = memo
@@ -83,7 +83,7 @@ class Port:
             )
         except OSError as error:
             raise SettingsError(_listen_failure(listen, error)) from error
-        self.pulse.begin()
+        self.clock.begin()
         self._tasks.append(
             self.loop.create_task(
                 again_and_again("keeping watch", self._hear, every_s=TICK_MS / 1000)
@@ -177,26 +177,26 @@ class Port:
 
     async def _hear(self) -> None:
         """Let everybody who waits be heard; then, and only then, see who is silent."""
-        pulse = self.pulse
-        pulse.notice()
-        at_ms = pulse.now_ms()
+        clock = self.clock
+        clock.notice()
+        at_ms = clock.now_ms()
         for _ in range(TURNS):
             await asyncio.sleep(0)
-        if not pulse.vigil.settles(at_ms, behind=self._is_behind()):
+        if not clock.listening.settles(at_ms, behind=self._is_behind()):
             return
-        if pulse.vigil.catching_up:
+        if clock.listening.catching_up:
             self.caught_up()
-            pulse.vigil.caught_up()
+            clock.listening.caught_up()
             self._behind.clear()
         self.sweep()
 
     def _is_behind(self) -> bool:
         """Whether a connection that had to wait for us when we woke has had no turn since."""
-        vigil, open_now = self.pulse.vigil, self._connections.values()
-        if not vigil.catching_up:
+        listening, open_now = self.clock.listening, self._connections.values()
+        if not listening.catching_up:
             return False
-        if self._behind_at_ms != vigil.paused_ms:
-            self._behind_at_ms = vigil.paused_ms
+        if self._behind_at_ms != listening.paused_ms:
+            self._behind_at_ms = listening.paused_ms
             self._behind.update(open_now)
         self._behind = {c for c in self._behind.intersection(open_now) if c.unheard}
         return bool(self._behind)
@@ -206,7 +206,7 @@ class Port:
 
     def sweep(self) -> None:
         """What is looked after a few times a second."""
-        heard_ms = self.pulse.heard_ms
+        heard_ms = self.clock.heard_ms
         if heard_ms - self._swept_ms >= SWEEP_EVERY_MS:
             self._swept_ms = heard_ms
             self.sweep_connections(heard_ms / 1000)
@@ -249,7 +249,7 @@ class Port:
         await self._until_empty(LINGER_S)
         for connection in list(self._connections.values()):
             connection.abort()
-        self.pulse.notice(last=True)
+        self.clock.notice(last=True)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

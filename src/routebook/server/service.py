@@ -6,8 +6,8 @@ from routebook.events import Cause, Event
 from routebook.handlers.dispatch import dispatch
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.server.connection import Connection
+from routebook.server.loopclock import LoopClock
 from routebook.server.port import Port
-from routebook.server.pulse import Pulse
 from routebook.settings import ListenSettings, TlsSettings
 from routebook.state.model import Link
 from routebook.wire.command import Command
@@ -15,12 +15,12 @@ from routebook.wire.command import Command
 
 class Service(Port):
     def __init__(
-        self, listen: ListenSettings, tls: TlsSettings, services: Services, pulse: Pulse
+        self, listen: ListenSettings, tls: TlsSettings, services: Services, clock: LoopClock
     ) -> None:
         def answer(request: Command, caller: Caller) -> Answer:
             return dispatch(request, services, caller)
 
-        super().__init__(listen, tls, dispatch=answer, memo=services.memo, pulse=pulse)
+        super().__init__(listen, tls, dispatch=answer, memo=services.memo, clock=clock)
         self._services = services
         self._hung_up: dict[Link, str] = {}  # while a stall is caught up with, and their peers
         self._idle: dict[Link, str] = {}  # links closed by the present sweep, and their peers
@@ -37,8 +37,8 @@ class Service(Port):
                 self.loop.call_soon(self._judge_idle)
             self._idle[caller.link] = caller.peer
             return
-        self.pulse.notice()  # it may be the first thing that is heard after a stall
-        if self.pulse.vigil.catching_up:
+        self.clock.notice()  # it may be the first thing that is heard after a stall
+        if self.clock.listening.catching_up:
             self._hung_up[caller.link] = caller.peer
         else:
             services.record(
@@ -54,15 +54,15 @@ class Service(Port):
         """
         hung_up, self._hung_up = self._hung_up, {}
         if hung_up and not self.draining:
-            vigil = self.pulse.vigil
-            lease_from_ms = vigil.woke_ms if vigil.gave_up else None
+            listening = self.clock.listening
+            lease_from_ms = listening.woke_ms if listening.gave_up else None
             services = self._services
             services.record(services.routes.close_links(hung_up, lease_from_ms=lease_from_ms))
 
     def _judge_idle(self) -> None:
         idle, self._idle = self._idle, {}
         if not self._stopped:
-            self.let_go(*self._services.routes.idle_links(idle, now_ms=self.pulse.heard_ms))
+            self.let_go(*self._services.routes.idle_links(idle, now_ms=self.clock.heard_ms))
 
     def let_go(self, events: Iterable[Event], links: Iterable[Link]) -> None:
         """Record that brokers fell silent, and close what connections they have left."""
@@ -89,4 +89,4 @@ class Service(Port):
     def expire_brokers(self) -> None:
         """Drop brokers whose deadline has passed."""
         if not self.draining:  # told to go away, they cannot be heard of
-            self.let_go(*self._services.routes.expire(self.pulse.heard_ms))
+            self.let_go(*self._services.routes.expire(self.clock.heard_ms))

@@ -1,4 +1,4 @@
-"""Vigil: when the node was awake, and what it may conclude from silence.
+"""ListeningClock: when the node was awake, and what it may conclude from silence.
 
 A process that is stopped, swapped out, or busy with itself hears nobody. Leases and timeouts are
 therefore measured in time listened, which passes only from one tick to the next and by no more
@@ -12,7 +12,7 @@ after which everything that was waiting has had its turn. So nothing can be conc
 turn after waking, whatever runs in it.
 
 After a stall more has to be waited for. Peers whose requests were not answered hang up, dial again
-and queue: the vigil is catching up until they have had a second, and those whose requests are being
+and queue: the clock is catching up until they have had a second, and those whose requests are being
 worked on have their answers.
 """
 
@@ -50,7 +50,7 @@ class Stall:
     jumped: bool  # the wall clock did, against the monotonic one
 
 
-class Vigil:
+class ListeningClock:
     """Told the clocks at each tick, and at other times when somebody wants to know.
 
     ``count``, ``last`` and ``paused_ms`` are of the stalls told so far, and of all pauses.

@@ -1,9 +1,9 @@
-"""Pulse: the vigil of a running loop, on the clocks of this machine."""
+"""LoopClock: the listening clock of a running loop, on the clocks of this machine."""
 
 import time
 from collections.abc import Callable
 
-from routebook.state.vigil import TICK_MS, Reading, Stall, Vigil
+from routebook.state.listening import TICK_MS, ListeningClock, Reading, Stall
 
 _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _MS = 1_000_000
@@ -17,7 +17,7 @@ def read_clocks() -> Reading:
     return Reading(read_mono_ms(), time.clock_gettime_ns(_BOOT) // _MS, time.time_ns() // _MS)
 
 
-class Pulse:
+class LoopClock:
     """``stalled`` is told of every stall; ``ticked`` is called at every look."""
 
     def __init__(
@@ -32,12 +32,12 @@ class Pulse:
         self._ticked = ticked
         self._read = read
         self._mono_ms = mono_ms
-        self.vigil = Vigil(read())
+        self.listening = ListeningClock(read())
         self.tick_s = self.now_s()  # about now, within a tick; costs nothing
 
     def now_ms(self) -> int:
         """Time listened, for everything that others are expected to do in time."""
-        return self.vigil.now_ms(self._mono_ms())
+        return self.listening.now_ms(self._mono_ms())
 
     def now_s(self) -> float:
         return self.now_ms() / 1000
@@ -45,18 +45,18 @@ class Pulse:
     @property
     def heard_ms(self) -> int:
         """By when everything that was said until then has been heard."""
-        return self.vigil.heard_ms
+        return self.listening.heard_ms
 
     def begin(self) -> None:
         """Count from here: nobody was listened to before."""
-        self.vigil.begin(self._read())
+        self.listening.begin(self._read())
         self._note_tick()
 
     def notice(self, *, last: bool = False) -> None:
         """Look at the clocks, and tell of a stall there was."""
-        self.vigil.tick(self._read())
+        self.listening.tick(self._read())
         self._note_tick()
-        if (stall := self.vigil.take_stall(last=last)) and self._stalled is not None:
+        if (stall := self.listening.take_stall(last=last)) and self._stalled is not None:
             self._stalled(stall)
         if self._ticked is not None:
             self._ticked()
@@ -66,11 +66,11 @@ class Pulse:
 
     def status(self) -> dict[str, object]:
         """For the health of the node."""
-        vigil = self.vigil
-        last = vigil.last
+        listening = self.listening
+        last = listening.last
         return {
-            "count": vigil.count,
-            "paused_ms": vigil.paused_ms,
+            "count": listening.count,
+            "paused_ms": listening.paused_ms,
             "last": None
             if last is None
             else {
