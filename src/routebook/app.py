@@ -103,6 +103,7 @@ class NameServer:
             wall_ms=_wall_ms,
             mono_ms=_now_ms,
             restate=lambda: restate(self._routes, self._kv.tables, self._revision),
+            max_frame=settings.listen.max_frame,
             kv_at_start={namespace: dict(table) for namespace, table in pairs.items()},
         )
         self._remote_config = RemoteConfig(settings, self._revision, self._use, self._record)

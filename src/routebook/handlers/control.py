@@ -37,7 +37,8 @@ async def get_recent(request: Command, services: Services, caller: Caller) -> Re
     Fields: ``dropped``: so many of the oldest records did not fit. ``from_seq``: the first record
     sent; 0 without any. ``state``: "yes", or "no" where the lines begin with no state, and ``why``
     says in one sentence why not (too large, records were lost before, no journal and older records
-    were forgotten, it is being read: ask again). A node from before there were states sends none
+    were forgotten). One that ends in ``before.ASK_AGAIN`` will pass: a large journal takes seconds
+    to read. A node from before there were states sends none
     of these but ``dropped``: to be taken as "no".
     """
     topic, broker = optional(request, "topic"), optional(request, "broker")

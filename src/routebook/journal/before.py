@@ -22,6 +22,7 @@ from routebook.journal.replay import newest, replay
 from routebook.journal.restating import restated
 from routebook.journal.view import View
 
+ASK_AGAIN = "ask again in a moment"  # ends the reason of what will pass
 TOO_LARGE = "what it knew before takes more room than an answer has: ask for a topic or a broker"
 _LOST = "records before these are missing, and what they said was not stated anew"
 

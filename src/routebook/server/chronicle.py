@@ -24,7 +24,7 @@ from routebook.events import (
     TopicsChanged,
 )
 from routebook.handlers.services import Recent
-from routebook.journal.before import Before
+from routebook.journal.before import ASK_AGAIN, Before
 from routebook.journal.errors import JournalError
 from routebook.journal.identity import Identity, new_identity
 from routebook.journal.narrowing import told_of
@@ -35,6 +35,7 @@ from routebook.server.durable import replace_file
 from routebook.server.lasting import again_and_again
 from routebook.server.past import Past, nothing_before
 from routebook.settings import MemorySettings, SettingsError
+from routebook.wire.frame import MAX_FRAME
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class Chronicle:
         mono_ms: Callable[[], int],
         restate: Callable[[], Iterator[Event]],
         kv_at_start: dict[str, dict[str, str]] | None = None,
+        max_frame: int = MAX_FRAME,
     ) -> None:
         self._wall_ms = wall_ms
         self._mono_ms = mono_ms
@@ -79,7 +81,8 @@ class Chronicle:
         self._snapshot: subprocess.Popen[bytes] | None = None
         self._kv_at_start = kv_at_start or {}
         self._telling = asyncio.Lock()
-        self._past = Past(self._folder if settings.journal else None)
+        self._max_recent = min(MAX_RECENT, max_frame // 4)
+        self._past = Past(self._folder if settings.journal else None, max_state=max_frame // 2)
         self.node_id = settings.node_id or _node_id(data_dir, keep=settings.journal)
         self._identity = new_identity(self.node_id, settings.fleet)
         if settings.journal:
@@ -189,7 +192,7 @@ class Chronicle:
                 if (line := told_of(record, topic, broker)) is not None:
                     lines.append((record.seq, line))
                     size += len(line)
-                while size > MAX_RECENT:
+                while size > self._max_recent:
                     size -= len(lines.popleft()[1])
                     dropped += 1
                 if number % _RECORDS_A_SLICE == _RECORDS_A_SLICE - 1:
@@ -211,7 +214,7 @@ class Chronicle:
             return nothing_before(first, kv)
         written_seq = seq if self._writer is None else self._writer.status().written_seq
         if self._began_seq < seq and written_seq < seq - 1:
-            return Before([], seq, "it is not written yet: ask again in a moment")
+            return Before([], seq, f"it is not written yet: {ASK_AGAIN}")
         return await self._past.before(seq, topic, broker)
 
     def state_anew(self) -> None:

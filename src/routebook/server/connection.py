@@ -48,6 +48,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, port: "Port") -> None:
         self._port = port
         self._loop = port.loop
+        self._pulse = port.pulse
         self._now_s = port.pulse.now_s
         self._decoder = FrameDecoder(port.max_frame)
         self._receive: Callable[[bytes], None] = self._greet
@@ -76,7 +77,7 @@ class Connection(asyncio.Protocol):
         self._port.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        self.active_at = self._now_s()
+        self.active_at = self._pulse.tick_s
         if not self._closing:
             self._receive(data)
 

@@ -12,22 +12,23 @@ from pathlib import Path
 import msgspec
 
 from routebook.events import Cause, StateRestated
-from routebook.journal.before import Before, before, decoded
+from routebook.journal.before import ASK_AGAIN, Before, before, decoded
 from routebook.journal.errors import JournalError
 from routebook.journal.record import Record, encode
 
-MAX_STATE = 8 * 1024 * 1024  # bytes of one answer
-SMALL = 256 * 1024  # bytes of a journal that is quickly read
+MAX_STATE = 8 * 1024 * 1024  # bytes in one answer
+SMALL = 32 * 1024  # bytes of a journal that is quickly read
 ANSWER_S = 1.5  # whoever asks does not wait for longer
 CHILD_S = 120.0
-BEING_READ = "it is being read from the journal: ask again in a moment"
+BEING_READ = f"it is being read from the journal: {ASK_AGAIN}"
 
 Question = tuple[int, str | None, str | None]  # before which record; topic; broker
 
 
 class Past:
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, *, max_state: int) -> None:
         self._folder = folder
+        self._max_state = min(MAX_STATE, max_state)
         self._reading: tuple[Question, asyncio.Task[Before]] | None = None
 
     async def before(self, seq: int, topic: str | None, broker: str | None) -> Before:
@@ -55,7 +56,8 @@ class Past:
     async def _read(self, folder: Path, question: Question) -> Before:
         try:
             small = await asyncio.to_thread(_size, folder) <= SMALL
-            return await (_in_a_thread if small else _in_a_process)(folder, question)
+            read = _in_a_thread if small else _in_a_process
+            return await read(folder, question, self._max_state)
         except (JournalError, OSError, TimeoutError, msgspec.MsgspecError) as error:
             return Before([], question[0], f"the journal cannot be read: {error}")
 
@@ -68,14 +70,14 @@ def nothing_before(first: Record, kv: dict[str, dict[str, str]]) -> Before:
     return Before([encode(record)], first.seq)
 
 
-async def _in_a_thread(folder: Path, question: Question) -> Before:
+async def _in_a_thread(folder: Path, question: Question, limit: int) -> Before:
     seq, topic, broker = question
-    return await asyncio.to_thread(before, folder, seq, limit=MAX_STATE, topic=topic, broker=broker)
+    return await asyncio.to_thread(before, folder, seq, limit=limit, topic=topic, broker=broker)
 
 
-async def _in_a_process(folder: Path, question: Question) -> Before:
+async def _in_a_process(folder: Path, question: Question, limit: int) -> Before:
     seq, topic, broker = question
-    words = [str(folder), str(seq), str(MAX_STATE), topic or "", broker or ""]
+    words = [str(folder), str(seq), str(limit), topic or "", broker or ""]
     child = await asyncio.create_subprocess_exec(
         *[sys.executable, "-m", "routebook.journal.before", *words],
         stdin=asyncio.subprocess.DEVNULL,
@@ -83,7 +85,7 @@ async def _in_a_process(folder: Path, question: Question) -> Before:
         process_group=0,  # not stopped with the node by Ctrl-C
     )
     try:
-        os.setpriority(os.PRIO_PROCESS, child.pid, 10)
+        os.setpriority(os.PRIO_PROCESS, child.pid, 5)
         async with asyncio.timeout(CHILD_S):
             output, _ = await child.communicate()
     finally:

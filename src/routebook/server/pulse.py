@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from routebook.state.vigil import Reading, Stall, Vigil
+from routebook.state.vigil import TICK_MS, Reading, Stall, Vigil
 
 _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _MS = 1_000_000
@@ -33,6 +33,7 @@ class Pulse:
         self._read = read
         self._mono_ms = mono_ms
         self.vigil = Vigil(read())
+        self.tick_s = self.now_s()  # about now, within a tick; costs nothing
 
     def now_ms(self) -> int:
         """Time listened, for everything that others are expected to do in time."""
@@ -49,14 +50,19 @@ class Pulse:
     def begin(self) -> None:
         """Count from here: nobody was listened to before."""
         self.vigil.begin(self._read())
+        self._note_tick()
 
     def notice(self, *, last: bool = False) -> None:
         """Look at the clocks, and tell of a stall there was."""
         self.vigil.tick(self._read())
+        self._note_tick()
         if (stall := self.vigil.take_stall(last=last)) and self._stalled is not None:
             self._stalled(stall)
         if self._ticked is not None:
             self._ticked()
+
+    def _note_tick(self) -> None:
+        self.tick_s = self.now_s() + TICK_MS / 1000
 
     def status(self) -> dict[str, object]:
         """For the health of the node."""
