@@ -143,7 +143,7 @@ NODE_BREAKS = struct(
     before_at=TIMESTAMP,  # when it was last a witness
     again_at=TIMESTAMP,  # stalled: when it was again
     clock_ms=LONG,  # clock, epoch: how far the clock was set
-    window_ms=LONG,  # window: how long it is
+    windows_ms=ArrayType(LONG),  # window: how long the latest ones are, the last one first
 )
 # The lives of broker groups: how long the tables of a node had one, as it was when it was made or
 # last stated anew.

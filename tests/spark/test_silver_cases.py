@@ -60,11 +60,14 @@ def frozen(story: Story) -> None:
 def quick_windows(story: Story) -> None:
     story.at("03:00:00").start()
     story.at("03:00:01").register(cluster="c1")
-    story.at("03:00:02").add(
-        RouteQueries(revision=0, cause=Cause.WINDOW, peer="", window_ms=2000, topics=(), others=0)
-    )
-    story.at("03:00:12").set_writable("broker-a", writable=False, peer="admin:1")
-    story.at("03:00:23").set_writable("broker-a", writable=True, peer="admin:1")
+    for second, window_ms in ((3, 6000), (9, 6000), (15, 6000), (16, 500)):
+        said: dict[str, Any] = {"window_ms": window_ms, "topics": (), "others": 0}
+        for _ in range(3):
+            story.at(f"03:00:{second:02d}").add(
+                RouteQueries(revision=0, cause=Cause.WINDOW, peer="", **said)
+            )
+    story.at("03:00:27").set_writable("broker-a", writable=False, peer="admin:1")
+    story.at("03:00:40").set_writable("broker-a", writable=True, peer="admin:1")
 
 
 def restarted_in_a_window(story: Story) -> None:
@@ -272,8 +275,8 @@ def test_a_node_that_lists_brokers_and_records_nothing_is_not_covered(told: Told
 
 def test_how_long_a_node_may_be_quiet_follows_from_its_windows(told: Told) -> None:
     assert told("coverage", quick_windows, *COVERAGE) == [
-        ("started_cold", at("03:00:00"), "silent", at("03:00:12")),
-        ("heard_again", at("03:00:23"), None, at("03:00:23")),
+        ("started_cold", at("03:00:00"), "silent", at("03:00:27")),
+        ("heard_again", at("03:00:40"), None, at("03:00:40")),
     ]
 
 

@@ -120,7 +120,8 @@ class Reference:
         self._routes: dict[Topic, Span] = {}
         self._covered: Span | None = None
         self._doubt_ms: int | None = None
-        self._window_ms = 60_000
+        self._windows_ms: list[int] = []
+        self._window_at_ms = 0
         self._epoch = 0
         self._before: list[Record] = []  # the two records before
         for moment in believe(records):
@@ -196,14 +197,16 @@ class Reference:
         """Why the node was no witness before ``record``, until and from when, and how it began."""
         event, last = record.event, self._before[-1] if self._before else None
         if isinstance(event, HeartbeatGaps | RouteQueries):
-            self._window_ms = event.window_ms
+            if abs(record.wall_ms - self._window_at_ms) >= 1000:
+                self._windows_ms = [*self._windows_ms[-2:], event.window_ms]
+            self._window_at_ms = record.wall_ms
         elif isinstance(event, NodeStarted):
-            self._window_ms = max(self._window_ms, 60_000)  # the last one was cut short
+            self._windows_ms = [*self._windows_ms[-2:], 60_000]
         boots = isinstance(event, NodeStarted | JournalRecovered)
         if last is not None:
             passed_ms = record.mono_ms - last.mono_ms
             apart_ms = record.wall_ms - last.wall_ms - passed_ms
-            longest_ms = max(2 * self._window_ms, 10_000)
+            longest_ms = max(2 * max(self._windows_ms, default=60_000), 10_000)
             since_ms = None
             if isinstance(event, NodeStalled):
                 since_ms = event.from_ms

@@ -8,7 +8,7 @@ They are found between each two records that follow each other. The rules and th
 those of ``routebook.history.witness``. Two more kinds are no breaks, and kept for what comes later:
 
     epoch     the clock was set while the node was down or stalled, which ends its time anyway
-    window    from here on the node counts in windows of another length
+    window    from here on the latest windows of the node are others
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -30,6 +30,12 @@ STALLED, SILENT, CLOCK, EPOCH, WINDOW = "stalled", "silent", "clock", "epoch", "
 BREAKS = (STALLED, SILENT, CLOCK)
 EPOCHS = (CLOCK, EPOCH)
 
+LATEST_WINDOWS = 3
+"""Of so many windows the longest tells how long a node may be quiet."""
+
+WINDOWS_APART_MS = 1000
+"""Windows end no closer to each other."""
+
 _EXPLAINED = ("NodeStalled", "RecordsLost")
 
 
@@ -46,12 +52,14 @@ def node_breaks(
 
 def _candidates(around: DataFrame, is_new: Column, known: DataFrame) -> DataFrame:
     by_seq = Window.partitionBy(*WITNESS).orderBy("seq")
-    until_now = by_seq.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     last = F.lag(F.struct("seq", "wall_ms", "mono_ms")).over(by_seq)
     since_ms = F.when(F.col("type") == "NodeStalled", F.col("data.from_ms")).when(
         F.col("type") == "RecordsLost", F.col("data.since_ms")
     )
-    said_ms = F.when(F.col("type").isin(*WINDOWS), F.col("data.window_ms"))
+    # All records of one window are written at once, and count once.
+    said_at_ms = F.when(F.col("type").isin(*WINDOWS), F.col("wall_ms"))
+    since_last_ms = F.abs(F.col("said_at_ms") - _before("said_at_ms", 1))
+    said_ms = F.when(F.coalesce(since_last_ms >= WINDOWS_APART_MS, F.lit(True)), F.col("window_ms"))
     records = (
         around.select(
             *WITNESS,
@@ -60,31 +68,29 @@ def _candidates(around: DataFrame, is_new: Column, known: DataFrame) -> DataFram
             "wall_ms",
             "mono_ms",
             "type",
-            said_ms.alias("said_ms"),
+            said_at_ms.alias("said_at_ms"),
+            F.when(said_at_ms.isNotNull(), F.col("data.window_ms")).alias("window_ms"),
             since_ms.alias("since_ms"),
             F.when(F.col("type") == "NodeStalled", F.col("data.to_ms")).alias("woke_ms"),
         )
-        .withColumn("last", last)
+        .withColumns({"last": last, "said_ms": said_ms})
         .where(is_new)
+        .drop("window_ms")
     )
     before = (
         known.where(F.col("type") == WINDOW)
         .groupBy(*WITNESS)
-        .agg(F.max_by("window_ms", "seq").alias("known_ms"))
+        .agg(F.max_by("windows_ms", "seq").alias("known_ms"))
     )
-
-    def latest(name: str) -> Column:
-        return F.coalesce(F.last(name, ignorenulls=True).over(until_now), "known_ms")
-
-    # The last window before a stop is cut short: it says nothing of those after the next start.
-    anew_ms = F.greatest(latest("said_ms"), F.lit(DEFAULT_WINDOW_MS))
+    # A window before a stop, or with a stall in it, is cut short: the longest of a few counts. The
+    # first one after a start has nothing beside it but those of the last run.
+    anew_ms = F.when(F.col("type") == "NodeStarted", F.lit(DEFAULT_WINDOW_MS))
     counted = (
         records.join(F.broadcast(before), list(WITNESS), "left")
-        .withColumn(
-            "set_ms", F.when(F.col("type") == "NodeStarted", anew_ms).otherwise(F.col("said_ms"))
-        )
-        .withColumn("window_ms", latest("set_ms"))
-        .withColumn("was_ms", F.coalesce(F.lag("window_ms").over(by_seq), "known_ms"))
+        .withColumn("set_ms", F.coalesce(anew_ms, "said_ms"))
+        .withColumn("windows_ms", _latest_windows())
+        .withColumn("was_ms", F.coalesce(F.lag("windows_ms").over(by_seq), "known_ms"))
+        .withColumn("window_ms", F.array_max("windows_ms"))
     )
     found = F.filter(
         F.array(_stalled(), _clock(), _silent(), _window()), lambda each: each["type"].isNotNull()
@@ -92,6 +98,20 @@ def _candidates(around: DataFrame, is_new: Column, known: DataFrame) -> DataFram
     return counted.select(*WITNESS, "seq", "at", F.explode(found).alias("found")).select(
         *WITNESS, "seq", "at", "found.*"
     )
+
+
+def _latest_windows() -> Column:
+    """Those of a record and of the last ones before it, up to ``LATEST_WINDOWS``."""
+    earlier = [_before("set_ms", back) for back in range(1, LATEST_WINDOWS + 1)]
+    said = F.array_compact(F.array("set_ms", *earlier))
+    known = F.coalesce("known_ms", F.array().cast("array<bigint>"))
+    return F.slice(F.concat(said, known), 1, LATEST_WINDOWS)
+
+
+def _before(name: str, back: int) -> Column:
+    """The last, or one before the last, of those before a record that are not null."""
+    order = f"PARTITION BY {', '.join(WITNESS)} ORDER BY seq"
+    return F.expr(f"lag({name}, {back}) IGNORE NULLS OVER ({order})")
 
 
 def _stalled() -> Column:
@@ -123,8 +143,8 @@ def _silent() -> Column:
 
 
 def _window() -> Column:
-    changes = ~F.col("window_ms").eqNullSafe(F.col("was_ms"))
-    return _found(F.when(changes, WINDOW), window_ms=F.col("window_ms"))
+    changes = ~F.col("windows_ms").eqNullSafe(F.col("was_ms"))
+    return _found(F.when(changes, WINDOW), windows_ms=F.col("windows_ms"))
 
 
 def _wall_passed_ms() -> Column:
@@ -147,7 +167,7 @@ def _found(
     before_ms: Column | None = None,
     again_ms: Column | None = None,
     clock_ms: Column | None = None,
-    window_ms: Column | None = None,
+    windows_ms: Column | None = None,
 ) -> Column:
     nothing = F.lit(None).cast("long")
     return F.struct(
@@ -155,7 +175,9 @@ def _found(
         F.timestamp_millis(nothing if before_ms is None else before_ms).alias("before_at"),
         F.timestamp_millis(nothing if again_ms is None else again_ms).alias("again_at"),
         (nothing if clock_ms is None else clock_ms).alias("clock_ms"),
-        (nothing if window_ms is None else window_ms).alias("window_ms"),
+        (F.lit(None) if windows_ms is None else windows_ms)
+        .cast("array<bigint>")
+        .alias("windows_ms"),
     )
 
 
