@@ -96,7 +96,7 @@ def quiet_minute() -> RouteQueries:
 def sleeps() -> list[Record]:
     """A node that slept for two minutes, was silent for ten later on, and was killed."""
     story = Story(node=SLEEPER).at("03:00:00").start()
-    story.at("03:01:00").register("sleepy", topics=["dreams"])
+    story.at("03:01:00").register("sleepy", topics=["dreams", "sleepy"])
     story.at("03:09:59").add(quiet_minute())
     story.at("03:12:15").add(
         NodeStalled(
