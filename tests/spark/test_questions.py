@@ -21,7 +21,6 @@ from routebook.events import (
     Event,
     HeartbeatGaps,
     NodeStalled,
-    NodeStarted,
     RouteQueries,
 )
 from routebook.history.sentences import Context
@@ -84,8 +83,7 @@ def awake(records: Sequence[Record]) -> list[Record]:
 
 
 def _later(last: Record, ms: int, event: Event) -> Record:
-    mono_ms = 0 if isinstance(event, NodeStarted) else last.mono_ms + ms
-    return Record(last.seq + 1, last.wall_ms + ms, mono_ms, last.node, event)
+    return Record(last.seq + 1, last.wall_ms + ms, last.mono_ms + ms, last.node, event)
 
 
 def quiet_minute() -> RouteQueries:
@@ -352,7 +350,7 @@ broker   read  write  permission  since                 cause
 ─────────────────────────────────────────────────────────────
 night-b     8      8  R--         2026-11-15T03:25:00Z  admin
 
-As of record 19, at 2026-11-15T03:40:11Z.
+As of record 56, at 2026-11-15T03:40:11Z.
 """
 
 
