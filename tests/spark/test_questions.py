@@ -87,8 +87,9 @@ def _later(last: Record, ms: int, event: Event) -> Record:
 
 
 def quiet_minute() -> RouteQueries:
-    note = {"revision": 0, "cause": Cause.WINDOW, "peer": ""}
-    return RouteQueries(**note, window_ms=MINUTE_MS, topics=(), others=0)
+    return RouteQueries(
+        revision=0, cause=Cause.WINDOW, peer="", window_ms=MINUTE_MS, topics=(), others=0
+    )
 
 
 def sleeps() -> list[Record]:
