@@ -57,7 +57,10 @@ def alerts(events: DataFrame, limits: Limits) -> DataFrame:
     with the latest records of all nodes, only drives the timers.
     """
     now = F.current_timestamp() + F.expr(f"INTERVAL {AHEAD_MS // 1000} SECONDS")
-    timely = events.withColumn("tide", F.least("at", now)).withWatermark("tide", "0 seconds")
+    # Notes about folders are of now, whatever time the records are of: they move nothing.
+    recorded = F.when(F.col("seq").isNotNull(), F.least("at", now))
+    tide = F.coalesce(recorded, F.timestamp_millis(F.lit(0)))
+    timely = events.withColumn("tide", tide).withWatermark("tide", "0 seconds")
     told = facts(timely, unknown_per_minute=limits.unknown_per_minute)
     raised = told.groupBy("fleet", "bucket").transformWithState(
         Watcher(limits), ALERT, outputMode="Append", timeMode="EventTime"

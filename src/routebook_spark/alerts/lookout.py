@@ -131,6 +131,8 @@ def _take(board: Board, fact: Fact) -> None:
         return
     nodes.take(board, node, fact)
     node.clock_ms = fact.at_ms
+    if fact.content is not None:
+        divergence.look(board)  # by what was known of the clocks so far
     skew.take(node, fact)
     if fact.window_ms is not None:
         _count_window(board, node, fact)

@@ -43,8 +43,8 @@ def look(board: Board, node: Node, fact: Fact) -> None:
         return
     set_ms = _clock_was_set(node, fact)
     if set_ms:
-        skew.clock_set(node, by_ms=set_ms)
         _slept(board, node, node.clock_ms, fact.at_ms, honest=False)
+        skew.clock_set(node, by_ms=set_ms)
         if set_ms > 0 and fact.ahead_ms < AHEAD_MS:  # else it is just wrong
             _tell_stall(board, node, fact, node.clock_ms, fact.at_ms, set_ms=set_ms)
         return
