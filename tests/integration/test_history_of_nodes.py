@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from routebook.cli.main import cli
+from routebook.journal.before import ASK_AGAIN
 from routebook.journal.record import encode
 from routebook.testing import Workbench
 from support.misbehaving import Behaviour, Caller, Server, answer
@@ -129,6 +130,27 @@ async def test_an_answer_that_begins_with_no_state_says_so_and_finds_nothing(
         assert text.splitlines()[-1].startswith("nothing can be compared: at no time is it known")
         _, text, _ = await told("compare", "-n", both, "--json")
         assert (json.loads(text)["partial"], json.loads(text)["brokers"]) == (True, [])
+
+
+async def test_a_node_that_is_still_reading_what_it_believed_is_asked_again() -> None:
+    story = old(1)
+    reading = {"dropped": "0", "from_seq": "1", "state": "no", "why": f"Not yet: {ASK_AGAIN}"}
+    answers = [reading, reading, {"dropped": "0", "from_seq": "1", "state": "yes"}]
+    body = b"".join(encode(record) for record in story.records)
+
+    async def behave(caller: Caller) -> None:
+        while True:
+            request = await caller.request()
+            if request.code == 19_002:
+                await caller.send(answer(request.opaque, body=body, ext_fields=answers.pop(0)))
+            else:
+                await caller.send(answer(request.opaque, SYSTEM_ERROR, remark="what is that?"))
+
+    async with Server(behave) as server:
+        words = ("explain", "broker-a", "-n", server.address, "--json")
+        code, text, said = await asyncio.to_thread(ask, *words)
+    assert (code, said, answers) == (0, "", [])
+    assert json.loads(text)["partial"] is False
 
 
 async def test_a_node_that_has_no_past_to_tell_is_said_so() -> None:

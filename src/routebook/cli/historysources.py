@@ -3,11 +3,12 @@
 The first of these that is given: --journal, -n, NAMESRV_ADDR, the journal of a node of this user.
 """
 
+import asyncio
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import time_ns
+from time import monotonic, time_ns
 from typing import Any
 
 from routebook.cli.errors import CannotAsk
@@ -15,9 +16,11 @@ from routebook.cli.journal import default_folder
 from routebook.cli.nameservers import Asking
 from routebook.cli.output import say
 from routebook.client import NameServerError, NodeClient
+from routebook.client.node import Answer
 from routebook.client.requests import command
 from routebook.history.commonclock import Reading
 from routebook.history.journals import Journal, Progress, Served
+from routebook.journal.before import ASK_AGAIN
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import ACTIVE
 from routebook.journal.record import Record, decode, place_of
@@ -62,8 +65,17 @@ class _Sent:
     asked_ms: int
 
 
+WAIT_FOR_STATE_S = 30.0
+_PAUSE_S = 0.5
+
+
 async def _recent(node: NodeClient) -> _Sent:
+    """What the node sends; one that is still reading what it believed is asked again."""
+    until_s = monotonic() + WAIT_FOR_STATE_S
     answer = await node.ask(command(RequestCode.ROUTEBOOK_RECENT))
+    while _comes_later(answer) and monotonic() < until_s:
+        await asyncio.sleep(_PAUSE_S)
+        answer = await node.ask(command(RequestCode.ROUTEBOOK_RECENT))
     asked_ms = _now_ms()
     health: dict[str, Any] = {}
     try:
@@ -73,6 +85,10 @@ async def _recent(node: NodeClient) -> _Sent:
     reading = _reading(health.get("wall_ms"), asked_ms, _now_ms())
     fields = {name: text or "" for name, text in answer.command.ext_fields.items()}
     return _Sent(answer.command.body.splitlines(), fields, reading, asked_ms)
+
+
+def _comes_later(answer: Answer) -> bool:
+    return (answer.command.ext_fields.get("why") or "").rstrip(".").endswith(ASK_AGAIN)
 
 
 def _reading(wall_ms: object, before_ms: int, after_ms: int) -> Reading | None:
