@@ -15,11 +15,13 @@ from routebook_spark.alerts.facts import BUCKETS, FACTS, Fact
 from routebook_spark.alerts.limits import Limits
 from routebook_spark.alerts.lookout import FORGET_MS, forget, look_at
 from routebook_spark.gold.forecast import FIXED_BYTES, TOPIC_BYTES
+from support import watchsleepers as sleepers
 from support import watchstories as stories
 from support.sparkhistories import histories
 from support.watchevents import T0_MS, witnessed
 from support.watchruns import Ending, Witness, endings, facts_of, gone_through
-from support.watchstories import STORIES, Story, journals_of
+from support.watchsleepers import Story
+from support.watchstories import STORIES, journals_of
 
 # Room for 41 topics with names of 8 letters before it is too close to the limit.
 LIMITS = Limits(frame_bytes=round((FIXED_BYTES + 41 * (TOPIC_BYTES + 2 * 8)) / 0.75))
@@ -260,61 +262,61 @@ def test_a_killed_node_ended_after_it_was_last_known_to_answer(
 def test_what_a_node_does_on_waking_is_blamed_on_the_node_alone(
     found: Found, sentence: Sentence
 ) -> None:
-    [ending] = found(stories.a_node_sleeps_and_says_so)
+    [ending] = found(sleepers.a_node_sleeps_and_says_so)
     assert ending == Ending("node_stalled", "ns-2", 70, 205, 265, ("ns-2",))
     assert "ns-2 was not awake from 2026-01-01T12:01:10Z to 2026-01-01T12:03:25Z" in sentence(
-        stories.a_node_sleeps_and_says_so
+        sleepers.a_node_sleeps_and_says_so
     )
 
 
 def test_a_node_that_does_not_know_that_it_slept_blames_its_brokers_in_vain(
     found: Found,
 ) -> None:
-    [ending] = found(stories.a_node_is_frozen_and_does_not_know)
+    [ending] = found(sleepers.a_node_is_frozen_and_does_not_know)
     assert ending == Ending("node_silent", "ns-2", 60, 195, 195, ("ns-2",))
 
 
 def test_a_node_has_a_lease_to_find_out_what_it_slept_through(found: Found) -> None:
-    kinds = [ending.kind for ending in found(stories.a_broker_dies_while_one_node_sleeps)]
+    kinds = [ending.kind for ending in found(sleepers.a_broker_dies_while_one_node_sleeps)]
     assert kinds == ["node_stalled"]
 
 
 def test_a_node_that_never_finds_out_disagrees_from_when_it_woke_up(found: Found) -> None:
-    [stalled, divergence] = found(stories.a_node_sleeps_and_then_disagrees)
+    [stalled, divergence] = found(sleepers.a_node_sleeps_and_then_disagrees)
     assert stalled.kind == "node_stalled"
     assert (divergence.kind, divergence.began_s) == ("divergence", 130)
     assert divergence.raised_s == 130 + 60 + 90
 
 
 def test_brokers_that_die_after_a_pause_have_died(found: Found) -> None:
-    kinds = [ending.kind for ending in found(stories.a_broker_dies_in_earnest_after_a_node_slept)]
+    kinds = [ending.kind for ending in found(sleepers.a_broker_dies_in_earnest_after_a_node_slept)]
     assert kinds == ["mass_loss"]
 
 
 def test_a_short_pause_ends_no_divergence_and_is_not_told(found: Found) -> None:
-    [ending] = found(stories.a_node_naps)
+    [ending] = found(sleepers.a_node_naps)
     assert ending == Ending("divergence", "broker-b", 20, 110, None, ("ns-1", "ns-2"))
 
 
 def test_a_machine_that_was_suspended_is_found_by_its_two_clocks(found: Found) -> None:
-    [ending] = found(stories.a_machine_is_suspended)
+    [ending] = found(sleepers.a_machine_is_suspended)
     assert (ending.kind, ending.began_s, ending.raised_s) == ("node_stalled", 60, 3660.5)
 
 
 def test_a_clock_that_is_set_back_makes_no_disagreement(found: Found) -> None:
-    assert found(stories.a_clock_is_set_back) == []
+    assert found(sleepers.a_clock_is_set_back) == []
 
 
 def test_a_node_whose_disk_was_replaced_is_another_witness(found: Found) -> None:
-    assert found(stories.a_disk_is_replaced) == []
+    assert found(sleepers.a_disk_is_replaced) == []
 
 
 def test_two_nodes_that_write_under_one_id_at_once_are_told(
     found: Found, sentence: Sentence
 ) -> None:
-    [ending] = found(stories.two_nodes_of_one_id_have_a_folder_each)
+    [ending] = found(sleepers.two_nodes_of_one_id_have_a_folder_each)
     assert (ending.kind, ending.subject) == ("node_id_twice", "ns-1")
-    assert "at the same time" in sentence(stories.two_nodes_of_one_id_have_a_folder_each)
+    assert "at the same time" in sentence(sleepers.two_nodes_of_one_id_have_a_folder_each)
 
 
 def test_lost_records_are_told_until_the_tables_are_restated(found: Found) -> None:

@@ -13,17 +13,22 @@ from routebook_spark.alerts.ledger import Alert
 from routebook_spark.alerts.limits import Limits
 from support.watchruns import Witness, facts_of, gone_through
 from support.watchtruth import Told, mistakes
+from support.watchworlds import decimated, disputed
 from world.plan import draw, story
 from world.simulate import happened
 from world.truth import Truth
 
 LIMITS = Limits()
-SEEDS = range(150)
+WORLDS = [
+    *(draw(seed) for seed in range(30)),
+    *(disputed(seed) for seed in range(6)),
+    *(decimated(seed) for seed in range(6)),
+]
 
 
 @pytest.fixture(scope="module")
 def worlds() -> list[Truth]:
-    return [happened(draw(seed)) for seed in SEEDS]
+    return [happened(plan) for plan in WORLDS]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +60,13 @@ def test_alerts_say_what_happened_and_nothing_else(
         if found:
             wrong.append("\n".join([*found, story(truth.plan)]))
     assert not wrong, f"{len(wrong)} worlds, such as\n{wrong[0]}"
-    assert {"divergence", "late_heartbeats", "node_killed", "node_stalled", "records_lost"} <= kinds
+    assert {"divergence", "mass_loss", "late_heartbeats", "node_silent", "records_lost"} <= kinds
+
+
+def test_the_worlds_have_something_to_tell(worlds: list[Truth]) -> None:
+    """Without an alert all that has to be told is missed: the judge is awake."""
+    missed = {word.split()[1] for truth in worlds for word in mistakes(truth, [])}
+    assert missed == {"divergence", "mass_loss", "node_killed", "node_stalled", "records_lost"}
 
 
 def as_told(alerts: list[Alert]) -> list[Told]:
