@@ -21,7 +21,6 @@ from routebook.events import (
     Event,
     HeartbeatGaps,
     NodeStalled,
-    NodeStarted,
     RouteQueries,
 )
 from routebook.history.sentences import Context
@@ -84,19 +83,19 @@ def awake(records: Sequence[Record]) -> list[Record]:
 
 
 def _later(last: Record, ms: int, event: Event) -> Record:
-    mono_ms = 0 if isinstance(event, NodeStarted) else last.mono_ms + ms
-    return Record(last.seq + 1, last.wall_ms + ms, mono_ms, last.node, event)
+    return Record(last.seq + 1, last.wall_ms + ms, last.mono_ms + ms, last.node, event)
 
 
 def quiet_minute() -> RouteQueries:
-    note = {"revision": 0, "cause": Cause.WINDOW, "peer": ""}
-    return RouteQueries(**note, window_ms=MINUTE_MS, topics=(), others=0)
+    return RouteQueries(
+        revision=0, cause=Cause.WINDOW, peer="", window_ms=MINUTE_MS, topics=(), others=0
+    )
 
 
 def sleeps() -> list[Record]:
     """A node that slept for two minutes, was silent for ten later on, and was killed."""
     story = Story(node=SLEEPER).at("03:00:00").start()
-    story.at("03:01:00").register("sleepy", topics=["dreams"])
+    story.at("03:01:00").register("sleepy", topics=["dreams", "sleepy"])
     story.at("03:09:59").add(quiet_minute())
     story.at("03:12:15").add(
         NodeStalled(
@@ -352,7 +351,7 @@ broker   read  write  permission  since                 cause
 ─────────────────────────────────────────────────────────────
 night-b     8      8  R--         2026-11-15T03:25:00Z  admin
 
-As of record 19, at 2026-11-15T03:40:11Z.
+As of record 56, at 2026-11-15T03:40:11Z.
 """
 
 
