@@ -3,6 +3,7 @@
 import polars as pl
 from benchmarks.engines.clocks import on_common_clock, on_common_clock_frame
 from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan, kept, of_one_fleet
+from benchmarks.engines.known import known_parts, known_parts_frame
 
 from routebook_spark.gold.availability import (
     BLIND_BEGINNINGS,
@@ -31,6 +32,8 @@ def _intervals(rows: str, since: str, until: str) -> str:
         FROM ({on_common_clock(rows, since, until)})"""
 
 
+_LISTED = known_parts("broker_sessions", "began_at", "ended_at")
+_DOUBTED = known_parts("suspect_times", "from_at", "to_at")
 _SPENT = ", ".join(
     f"coalesce(sum(lasted_ms) FILTER (state = '{state}'), 0) / 1000 AS {state}_s"
     for state in STATES
@@ -38,19 +41,22 @@ _SPENT = ", ".join(
 
 SQL = f"""
     WITH stays AS ({_intervals("broker_sessions", "began_at", "ended_at")}),
-    doubts AS ({_intervals("suspect_times", "from_at", "to_at")}),
+    listings AS ({_intervals(_LISTED, "began_at", "ended_at")}),
+    doubts AS ({_intervals(_DOUBTED, "from_at", "to_at")}),
     covers AS (
         SELECT *, (begins IN {BLIND_BEGINNINGS!r})::int AS blind
         FROM ({_intervals("node_coverage", "from_at", "to_at")})),
     brokers AS (SELECT DISTINCT {_B} FROM stays),
     marks AS (
-        SELECT {_B}, node, since_ms AS at_ms, 1 AS listed, 0 AS doubted, 0 AS covered,
+        SELECT {_B}, node, since_ms AS at_ms, 0 AS listed, 0 AS doubted, 0 AS covered,
                0 AS blinded, true AS begins, false AS says_goodbye, false AS looks_up
         FROM stays
         UNION ALL
-        SELECT {_B}, node, until_ms, -1, 0, 0, 0, false,
+        SELECT {_B}, node, until_ms, 0, 0, 0, 0, false,
                coalesce(cause IN {GOODBYES!r}, false), false
         FROM stays
+        UNION ALL SELECT {_B}, node, since_ms, 1, 0, 0, 0, false, false, false FROM listings
+        UNION ALL SELECT {_B}, node, until_ms, -1, 0, 0, 0, false, false, false FROM listings
         UNION ALL SELECT {_B}, node, since_ms, 0, 1, 0, 0, false, false, false FROM doubts
         UNION ALL SELECT {_B}, node, until_ms, 0, -1, 0, 0, false, false, false FROM doubts
         UNION ALL
@@ -155,25 +161,31 @@ SQL = f"""
 
 
 def frame(table: Scan) -> pl.LazyFrame:
-    stays = _intervals_frame(table, "broker_sessions", "began_at", "ended_at")
-    doubts = _intervals_frame(table, "suspect_times", "from_at", "to_at")
-    covers = _intervals_frame(table, "node_coverage", "from_at", "to_at").with_columns(
+    sessions, coverage = table("broker_sessions"), table("node_coverage")
+    stays = _intervals_frame(sessions, table, "began_at", "ended_at")
+    listed = known_parts_frame(table, "broker_sessions", "began_at", "ended_at")
+    listings = _intervals_frame(listed, table, "began_at", "ended_at")
+    doubted = known_parts_frame(table, "suspect_times", "from_at", "to_at")
+    doubts = _intervals_frame(doubted, table, "from_at", "to_at")
+    covers = _intervals_frame(coverage, table, "from_at", "to_at").with_columns(
         pl.col("begins").is_in(BLIND_BEGINNINGS).cast(pl.Int64).alias("blind")
     )
-    marks = _marks(kept(stays), kept(doubts), kept(covers))
+    marks = _marks(kept(stays), kept(listings), kept(doubts), kept(covers))
     spells = _spells(_changes(_moments(marks)), covers.select(pl.col("until_ms").max()))
     return _rows(spells, _awake_hours(covers))
 
 
-def _intervals_frame(table: Scan, name: str, since: str, until: str) -> pl.LazyFrame:
+def _intervals_frame(rows: pl.LazyFrame, table: Scan, since: str, until: str) -> pl.LazyFrame:
     since_ms, until_ms = (f"{each.removesuffix('_at')}_ms" for each in (since, until))
     ended = pl.when(pl.col(until_ms).is_not_null()).then(pl.max_horizontal(since_ms, until_ms))
-    timed = on_common_clock_frame(table(name), table, since, until)
+    timed = on_common_clock_frame(rows, table, since, until)
     intervals = timed.with_columns(pl.col(since_ms).alias("since_ms"), ended.alias("until_ms"))
     return intervals.drop("gap_counts", strict=False)
 
 
-def _marks(stays: pl.LazyFrame, doubts: pl.LazyFrame, covers: pl.LazyFrame) -> pl.LazyFrame:
+def _marks(
+    stays: pl.LazyFrame, listings: pl.LazyFrame, doubts: pl.LazyFrame, covers: pl.LazyFrame
+) -> pl.LazyFrame:
     """One row for each thing that begins or ends for a (broker, node)."""
     since, until, blind = pl.col("since_ms"), pl.col("until_ms"), pl.col("blind")
     goodbye = pl.col("cause").is_in(GOODBYES).fill_null(False)
@@ -192,8 +204,10 @@ def _marks(stays: pl.LazyFrame, doubts: pl.LazyFrame, covers: pl.LazyFrame) -> p
 
     yes = pl.lit(True)
     marks = [
-        mark(stays, since, listed=pl.lit(1), begins=yes),
-        mark(stays, until, listed=pl.lit(-1), says_goodbye=goodbye),
+        mark(stays, since, begins=yes),
+        mark(stays, until, says_goodbye=goodbye),
+        mark(listings, since, listed=pl.lit(1)),
+        mark(listings, until, listed=pl.lit(-1)),
         mark(doubts, since, doubted=pl.lit(1)),
         mark(doubts, until, doubted=pl.lit(-1)),
         mark(of_all, since, covered=pl.lit(1), blinded=blind, looks_up=yes),

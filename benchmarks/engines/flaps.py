@@ -115,7 +115,7 @@ SQL = f"""
             SELECT {_K}, hour_ms
             FROM (SELECT node, sees_ms, to_ms, unnest(range(sees_ms // {HOUR_MS},
                              to_ms // {HOUR_MS} + 1)) * {HOUR_MS} AS hour_ms
-                  FROM covers WHERE sees_ms <= to_ms) JOIN seen USING (hour_ms)
+                  FROM covers WHERE clock_known AND sees_ms <= to_ms) JOIN seen USING (hour_ms)
             WHERE sees_ms <= first_ms AND to_ms >= last_ms)
         GROUP BY {_B}, hour_ms),
     listed AS (
@@ -310,7 +310,7 @@ def _blamed(hours: pl.LazyFrame, troubled: pl.LazyFrame, covers: pl.LazyFrame) -
     )
     since, until = pl.col("sees_ms"), pl.col("to_ms")
     watching = (
-        covers.filter(since <= until)
+        covers.filter(pl.col("clock_known") & (since <= until))
         .select(
             "node",
             "sees_ms",

@@ -63,3 +63,45 @@ def told_routes_frame(table: Scan) -> pl.LazyFrame:
         )
         .filter(pl.col("begin_ms") < pl.col("end_ms"))
     )
+
+
+# -- parts of intervals in one stretch of coverage each, by the numbers of records
+
+
+def known_parts(table: str, since: str, until: str) -> str:
+    """As gold/witnesses.py has them: a relation with the columns of ``table``."""
+    inside = (
+        "each_one.to_seq < cover.to_seq OR (each_one.to_seq IS NOT NULL AND cover.to_seq IS NULL)"
+    )
+    return f"""(
+        SELECT each_one.* REPLACE (
+                   CASE WHEN each_one.from_seq >= cover.from_seq THEN each_one.{since}
+                        ELSE cover.from_at END AS {since},
+                   CASE WHEN {inside} THEN each_one.{until} ELSE cover.to_at END AS {until})
+        FROM {table} each_one JOIN node_coverage cover ON each_one.node = cover.node
+        WHERE (cover.to_seq IS NULL OR each_one.from_seq < cover.to_seq)
+            AND (each_one.to_seq IS NULL OR each_one.to_seq > cover.from_seq))"""
+
+
+def known_parts_frame(table: Scan, name: str, since: str, until: str) -> pl.LazyFrame:
+    known = table("node_coverage").select(
+        "node",
+        pl.col("from_seq").alias("first_seq"),
+        pl.col("to_seq").alias("last_seq"),
+        pl.col("from_at").alias("known_from"),
+        pl.col("to_at").alias("known_to"),
+    )
+    first, last = pl.col("first_seq"), pl.col("last_seq")
+    from_seq, to_seq = pl.col("from_seq"), pl.col("to_seq")
+    meets = (from_seq < last).fill_null(True) & (to_seq > first).fill_null(True)
+    inside = to_seq.is_not_null() & (to_seq < last).fill_null(True)
+    return (
+        table(name)
+        .join(known, on="node")
+        .filter(meets)
+        .with_columns(
+            pl.when(from_seq >= first).then(since).otherwise("known_from").alias(since),
+            pl.when(inside).then(until).otherwise("known_to").alias(until),
+        )
+        .drop("first_seq", "last_seq", "known_from", "known_to")
+    )

@@ -315,12 +315,15 @@ def test_what_lasts_over_a_clock_set_back_is_there_before_and_after_it(
 ) -> None:
     rows = SilverRows([], [], [], [])
     for seqs, times in (((0, 100), (0, 2000)), ((100, 200), (500, 3000))):
-        first, last = (at(time * 1000) for time in times)
-        span = {"from_seq": seqs[0], "to_seq": seqs[1], "from_at": first, "to_at": last}
+        begun, over = (at(time * 1000) for time in times)
+        span = {"from_seq": seqs[0], "to_seq": seqs[1], "from_at": begun, "to_at": over}
         rows.coverage.append({"node": "n1", "begins": "started_warm", **span})
-    for seqs, times, cause in (((50, 120), (1500, 800), "expired"), ((130, None), (900, 0), None)):
+    for first, last, times, cause in (
+        (50, 120, (1500, 800), "expired"),
+        (130, None, (900, 0), None),
+    ):
         ended = at(times[1] * 1000) if cause else None
-        span = {"from_seq": seqs[0], "to_seq": seqs[1], "began_at": at(times[0] * 1000)}
+        span = {"from_seq": first, "to_seq": last, "began_at": at(times[0] * 1000)}
         broker = {"cluster": "c1", "broker": "b", "broker_id": 0, "addr": "a:1", "node": "n1"}
         rows.sessions.append({**broker, **span, "ended_at": ended, "cause": cause})
     (hour,) = (row for row in keyed(table(spark, rows).collect()).items() if row[0][4] == "hour")

@@ -162,7 +162,8 @@ def test_only_what_is_in_quarantine_for_the_reason_is_taken_once_more_and_as_who
 
     spoilt.unlink()
     told = retaken(lake)
-    assert told["waiting"] == {f"file:{spoilt}": "missing: only its manifest is there"}
+    assert told["remarks"] == [f"file:{spoilt} is not there any more: it stays as it was"]
+    assert {row.status for row in lake.read(SEGMENTS).collect()} == {"taken"}
     assert lake.read(QUARANTINE).count() == 1, "what cannot be read again stays"
     assert seqs_of(lake) == {("shop", "ns-1", ""): list(range(1, 21))}
 

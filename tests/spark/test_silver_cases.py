@@ -67,6 +67,17 @@ def quick_windows(story: Story) -> None:
     story.at("03:00:23").set_writable("broker-a", writable=True, peer="admin:1")
 
 
+def restarted_in_a_window(story: Story) -> None:
+    """The window of the stop was short, and those of the new run are not."""
+    story.at("03:00:00").start()
+    story.at("03:00:01").register(cluster="c1")
+    cut: dict[str, Any] = {"window_ms": 2000, "topics": (), "others": 0}
+    story.at("03:00:03").add(RouteQueries(revision=0, cause=Cause.WINDOW, peer="", **cut))
+    story.at("03:00:03").stop()
+    story.at("03:00:04").start(recovering=True)
+    story.at("03:01:04").confirm(cluster="c1")
+
+
 def without_brokers(story: Story) -> None:
     """It has nothing to record."""
     story.at("03:00:00").start()
@@ -188,6 +199,7 @@ STORIES: tuple[Callable[[Story], None], ...] = (
     stalled,
     frozen,
     quick_windows,
+    restarted_in_a_window,
     without_brokers,
     killed_with_a_sign_of_life,
     clock_never_set,
@@ -262,6 +274,13 @@ def test_how_long_a_node_may_be_quiet_follows_from_its_windows(told: Told) -> No
     assert told("coverage", quick_windows, *COVERAGE) == [
         ("started_cold", at("03:00:00"), "silent", at("03:00:12")),
         ("heard_again", at("03:00:23"), None, at("03:00:23")),
+    ]
+
+
+def test_a_window_cut_short_by_a_stop_says_nothing_of_the_next_run(told: Told) -> None:
+    assert told("coverage", restarted_in_a_window, *COVERAGE) == [
+        ("started_cold", at("03:00:00"), "stopped", at("03:00:03")),
+        ("started_warm", at("03:00:04"), None, at("03:01:04")),
     ]
 
 

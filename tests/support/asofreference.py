@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from routebook.events import Event, JournalRecovered, NodeStarted, NodeStopped, RecordsLost
+from routebook.events import (
+    Event,
+    JournalRecovered,
+    NodeStalled,
+    NodeStarted,
+    NodeStopped,
+    RecordsLost,
+)
+from routebook.history.witness import ClockJumped, MadeUp, NothingRecorded, watched
 from routebook.journal.record import Record
 from routebook.journal.view import RouteEntry, View
 
@@ -52,7 +60,7 @@ def known_at(records: Sequence[Record], asked: Iterable[Asked]) -> dict[Asked, K
             found[pair] = Known("unknown", None, ())
         else:
             places.setdefault(place, []).append(pair)
-    view, down = View(), False
+    view, down, breaks = View(), False, _breaks(records)
     for place, record in enumerate(records):
         view.apply(record)
         if isinstance(record.event, NodeStopped | JournalRecovered):
@@ -61,18 +69,48 @@ def known_at(records: Sequence[Record], asked: Iterable[Asked]) -> dict[Asked, K
             down = False
         if place in places:
             following = _next_mark(records[place:])
-            ended = place == len(records) - 1 and not down
+            after = records[place + 1] if place + 1 < len(records) else None
+            ended = after is None and not down
             for topic, at_ms in places[place]:
                 route = tuple(_entry(view, entry) for entry in view.route(topic))
                 told = _told(view, down, following, record.wall_ms, at_ms)
-                if ended and told is None and at_ms > record.wall_ms:
+                if told is None and ended and at_ms > record.wall_ms:
                     told = "probably"
+                if told is None and after is not None:
+                    told = _asleep(view, record, after, breaks.get(after.seq), at_ms)
                 told = told or ("route" if route else "none")
                 known = route if told in ("route", "probably") else ()
                 found[topic, at_ms] = Known(told, record.seq, known)
         if _is_hole(records[place : place + 2]):
             view.lose_track()
     return found
+
+
+def _breaks(records: Sequence[Record]) -> dict[int, MadeUp]:
+    """What must have happened before records, by the times of all of them."""
+    found: dict[int, MadeUp] = {}
+    made_up: MadeUp | None = None
+    for each in watched(records):
+        if isinstance(each.event, MadeUp):
+            made_up = each.event
+        elif made_up is not None:
+            found[each.seq], made_up = made_up, None
+    return found
+
+
+def _asleep(
+    view: View, last: Record, after: Record, made_up: MadeUp | None, at_ms: int
+) -> str | None:
+    """Whether the node was no witness at a time between two records that follow each other."""
+    if isinstance(after.event, NodeStalled):
+        return "unknown" if at_ms > after.event.from_ms else None
+    if at_ms <= last.wall_ms:
+        return None
+    if isinstance(made_up, NothingRecorded):
+        listed = any(group.members for group in view.groups.listed())
+        return "unknown" if listed else None
+    jumped = isinstance(made_up, ClockJumped) and not made_up.explained
+    return "unknown" if jumped else None
 
 
 def _next_mark(records: Sequence[Record]) -> tuple[int, Event | None] | None:

@@ -59,7 +59,7 @@ def _broker(row: Row) -> Key:
 
 def witnessed(rows: Iterable[Row], coverage: Sequence[Row], since: str, until: str) -> list[Row]:
     """Rows cut to the stretches of coverage they are in, by the numbers of their records."""
-    parts = []
+    parts: list[Row] = []
     for row in rows:
         for cover in coverage:
             if _witness(cover) != _witness(row):

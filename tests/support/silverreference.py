@@ -197,6 +197,8 @@ class Reference:
         event, last = record.event, self._before[-1] if self._before else None
         if isinstance(event, HeartbeatGaps | RouteQueries):
             self._window_ms = event.window_ms
+        elif isinstance(event, NodeStarted):
+            self._window_ms = max(self._window_ms, 60_000)  # the last one was cut short
         boots = isinstance(event, NodeStarted | JournalRecovered)
         if last is not None:
             passed_ms = record.mono_ms - last.mono_ms

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
+from routebook_spark.bronze.folders import Files
 from routebook_spark.bronze.lives import told_apart
 from routebook_spark.bronze.segmentrows import SegmentRows
 from routebook_spark.bronze.segments import (
@@ -71,15 +72,20 @@ class Intake:
         self._last_batch = batch.number
         self._settle(batch, outcome, [], known=[each.path for each in batch.segments])
 
-    def reopen(self, because: str | None) -> int:
-        """Have segments taken once more of which there is something in quarantine; how many.
+    def reopen(self, because: str | None) -> None:
+        """Have segments taken once more of which there is something in quarantine.
 
-        ``because``: only where a reason has this in it.
+        ``because``: only where a reason has this in it. Files that went away stay as they are.
         """
-        paths = self._rows.quarantined(because)
-        self._rows.reopen(paths)
-        self.waiting |= dict.fromkeys(paths, "to be taken once more")
-        return len(paths)
+        files = Files(self._lake.spark)
+        there = []
+        for path in self._rows.quarantined(because):
+            if files.length(path) is None:
+                self.tally.remarks.append(f"{path} is not there any more: it stays as it was")
+            else:
+                there.append(path)
+        self._rows.reopen(there)
+        self.waiting |= dict.fromkeys(there, "to be taken once more")
 
     def look(self, found: Iterable[Segment | Refused]) -> None:
         """Take what can be had of ``found``; write down what cannot, and why."""

@@ -72,12 +72,18 @@ def _candidates(around: DataFrame, is_new: Column, known: DataFrame) -> DataFram
         .groupBy(*WITNESS)
         .agg(F.max_by("window_ms", "seq").alias("known_ms"))
     )
+
+    def latest(name: str) -> Column:
+        return F.coalesce(F.last(name, ignorenulls=True).over(until_now), "known_ms")
+
+    # The last window before a stop is cut short: it says nothing of those after the next start.
+    anew_ms = F.greatest(latest("said_ms"), F.lit(DEFAULT_WINDOW_MS))
     counted = (
         records.join(F.broadcast(before), list(WITNESS), "left")
         .withColumn(
-            "window_ms",
-            F.coalesce(F.last("said_ms", ignorenulls=True).over(until_now), "known_ms"),
+            "set_ms", F.when(F.col("type") == "NodeStarted", anew_ms).otherwise(F.col("said_ms"))
         )
+        .withColumn("window_ms", latest("set_ms"))
         .withColumn("was_ms", F.coalesce(F.lag("window_ms").over(by_seq), "known_ms"))
     )
     found = F.filter(
