@@ -1,8 +1,8 @@
 """What ``routebook history`` says of nodes that were stopped, killed and restarted meanwhile.
 
 Three real nodes and three brokers live through one bad day, once; then questions are asked about
-it. The day: ns-3 is frozen while a broker restarts, ns-2 is killed and started again, ns-1 is
-restarted in order.
+it. The day: ns-3 is frozen while a fourth broker comes, which registers with the others only; ns-2
+is killed and started again; ns-1 is restarted in order.
 """
 
 import json
