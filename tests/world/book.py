@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from routebook.events import GroupRestated, MemberFact, MinBrokerChanged, QueueChange, Shape
+from routebook.events import (
+    GroupRestated,
+    HeartbeatGaps,
+    MemberFact,
+    MinBrokerChanged,
+    QueueChange,
+    Shape,
+)
 from world.plan import LEASE
 from world.truth import Belief, Key, Listed
 
@@ -90,6 +97,21 @@ def about(said: Registration, member: Member, change: dict[str, Any]) -> dict[st
         "addr": said.addr,
         "generation": member.generation,
     }
+
+
+def heartbeat_gaps(
+    group: Group, member: Member, window_ms: int, gaps_ms: tuple[int, ...], note: dict[str, Any]
+) -> HeartbeatGaps:
+    return HeartbeatGaps(
+        **note,
+        cluster=group.cluster,
+        broker=group.broker,
+        broker_id=member.broker_id,
+        addr=member.addr,
+        generation=member.generation,
+        window_ms=window_ms,
+        gaps_ms=gaps_ms,
+    )
 
 
 def restated(group: Group, note: dict[str, Any]) -> GroupRestated:

@@ -13,7 +13,6 @@ from routebook.events import (
     BrokerLeft,
     BrokerRegistered,
     Cause,
-    HeartbeatGaps,
     JournalRecovered,
     NodeStalled,
     NodeStarted,
@@ -33,6 +32,7 @@ from world.book import (
     about,
     belief_of,
     entries_in,
+    heartbeat_gaps,
     members_in,
     min_changed,
     restated,
@@ -461,18 +461,8 @@ class Node:
             for member in group.members.values():
                 if member.gaps_ms:
                     gaps, member.gaps_ms = tuple(member.gaps_ms), []
-                    self._diary.write(
-                        HeartbeatGaps(
-                            **self._diary.note(Cause.WINDOW),
-                            cluster=group.cluster,
-                            broker=group.broker,
-                            broker_id=member.broker_id,
-                            addr=member.addr,
-                            generation=member.generation,
-                            window_ms=window_ms,
-                            gaps_ms=gaps,
-                        )
-                    )
+                    note = self._diary.note(Cause.WINDOW)
+                    self._diary.write(heartbeat_gaps(group, member, window_ms, gaps, note))
         if self._rng.random() < 0.3:
             topic = self._rng.choice(TOPICS)
             known = any(topic in group.queues for group in self._groups.values())

@@ -85,9 +85,14 @@ def _gaps(one: Carried) -> list[Gap]:
             _at(after.record),
         )
         for before, after in pairwise(one.knowledge.held)
-        if after.record.seq != before.record.seq + 1
-        and not isinstance(after.record.event, JournalRecovered)
+        if after.record.seq != before.record.seq + 1 and not _leaps(before.record, after.record)
     ]
+
+
+def _leaps(before: Record, after: Record) -> bool:
+    """Whether numbers leap because the node was killed, and nothing is missing."""
+    event = after.event
+    return isinstance(event, JournalRecovered) and event.last_seq == before.seq
 
 
 def _at(record: Record) -> datetime:

@@ -72,6 +72,7 @@ class NodeQuality(NamedTuple):
     missing: int  # records
     offset_ms: int | None
     uncertainty_ms: int | None
+    clock_assumed: bool = False  # too little was measured, and nothing speaks against it
 
 
 class Unwitnessed(NamedTuple):

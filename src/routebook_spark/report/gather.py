@@ -226,11 +226,13 @@ def _quality(lake: Lake, period: Period) -> Quality:
         lake.read(CLOCK_SKEW)
         .where(F.col("day").between(F.lit(period.from_at.date()), F.lit(period.to_at.date())))
         .groupBy("node")
-        .agg(F.max_by(F.struct("offset_ms", "uncertainty_ms"), "day").alias("last"))
+        .agg(F.max_by(F.struct("offset_ms", "uncertainty_ms", "assumed"), "day").alias("last"))
         .select("node", "last.*")
     )
     missing_of = {row["node"]: row["missing"] for row in missing}
-    clock_of = {row["node"]: (row["offset_ms"], row["uncertainty_ms"]) for row in skew}
+    clock_of = {
+        row["node"]: (row["offset_ms"], row["uncertainty_ms"], bool(row["assumed"])) for row in skew
+    }
     unwitnessed = [each for witness in found for each in witness.unwitnessed]
     longest = sorted(unwitnessed, key=lambda each: (-each.lasted_s, each.from_at, each.node))
     reasons = lake.read(QUARANTINE).groupBy("reason").agg(F.count("*").alias("records"))
@@ -245,7 +247,7 @@ def _quality(lake: Lake, period: Period) -> Quality:
                 witness.stalls,
                 witness.losses,
                 missing_of.get(witness.node, 0),
-                *clock_of.get(witness.node, (None, None)),
+                *clock_of.get(witness.node, (None, None, False)),
             )
             for witness in found
         ],

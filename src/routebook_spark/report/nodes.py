@@ -92,7 +92,7 @@ def _clock(node: NodeQuality) -> Html:
         told(about("offset_ms", node.node), node.offset_ms),
         " ± ",
         told(about("uncertainty_ms", node.node), node.uncertainty_ms),
-        " ms",
+        " ms, assumed" if node.clock_assumed else " ms",
     )
 
 
