@@ -49,7 +49,7 @@ from benchmarks.servers import ROOT
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import list_folder
 from routebook.journal.manifest import read_manifest
-from routebook_spark.silver.build import BROKER_GROUPS, CLOCK_SAMPLES, NODE_MARKS
+from routebook_spark.silver.build import BROKER_GROUPS, CLOCK_SIGHTINGS, NODE_MARKS
 from routebook_spark.tables import (
     BROKER_SESSIONS,
     CLOCK_SKEW,
@@ -68,7 +68,7 @@ MADE = (
     ROUTE_VERSIONS,
     SUSPECT_TIMES,
     BROKER_SESSIONS,
-    CLOCK_SAMPLES,
+    CLOCK_SIGHTINGS,
     CLOCK_SKEW,
     *GOLD,
 )
