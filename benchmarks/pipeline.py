@@ -49,7 +49,14 @@ from benchmarks.servers import ROOT
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import list_folder
 from routebook.journal.manifest import read_manifest
-from routebook_spark.silver.build import BROKER_GROUPS, CLOCK_SIGHTINGS, NODE_MARKS
+from routebook_spark.silver.build import (
+    BROKER_GROUPS,
+    CLOCK_DAYS,
+    CLOCK_SIGHTINGS,
+    NODE_BREAKS,
+    NODE_GAPS,
+    NODE_MARKS,
+)
 from routebook_spark.tables import (
     BROKER_SESSIONS,
     CLOCK_SKEW,
@@ -62,13 +69,16 @@ from routebook_spark.tables import (
 DAYS = {"day": 1, "week": 7, "month": 30}
 ROUNDS = {"day": 3, "week": 1, "month": 1}
 MADE = (
+    NODE_GAPS,
     NODE_MARKS,
-    NODE_COVERAGE,
     BROKER_GROUPS,
     ROUTE_VERSIONS,
     SUSPECT_TIMES,
     BROKER_SESSIONS,
+    NODE_BREAKS,
+    NODE_COVERAGE,
     CLOCK_SIGHTINGS,
+    CLOCK_DAYS,
     CLOCK_SKEW,
     *GOLD,
 )

@@ -23,9 +23,9 @@ from pyspark.sql import SparkSession
 from routebook_spark.commands.main import spark as commands
 from routebook_spark.jobs import gold_stages
 from routebook_spark.session import build_session
-from routebook_spark.silver.build import silver_stages
+from routebook_spark.silver.build import BROKER_GROUPS, silver_stages
 from routebook_spark.silver.news import all_news
-from routebook_spark.tables import GOLD, NODE_COVERAGE, SEGMENTS, Lake
+from routebook_spark.tables import GOLD, SEGMENTS, Lake
 
 THREADS = 2
 DUCKDB, POLARS = "duckdb", "polars"
@@ -72,9 +72,9 @@ def _making(name: str, lake: Lake) -> Callable[[], None]:
     """What makes a table of silver or gold from nothing.
 
     What the tables of silver share, in which state each node is, is worked out on the way to the
-    second of them: that is counted with it, and not again with the others.
+    third of them: that is counted with it, and not again with the others.
     """
-    if name == NODE_COVERAGE.name:
+    if name == BROKER_GROUPS.name:
         return lambda: _find(name, lake)()
     return _find(name, lake)
 
