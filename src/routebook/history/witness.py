@@ -191,7 +191,9 @@ class Watch(Generic[Source]):
         last_wall_ms, last_mono_ms = self._wall_ms, self._mono_ms
         self._wall_ms, self._mono_ms = wall_ms, mono_ms
         windows = self._windows
-        if kind in WINDOWS and abs(wall_ms - self._window_at_ms) >= _APART_MS:
+        if kind == STALLED:
+            self._window_at_ms = wall_ms  # it cuts the window short that ends with it
+        elif kind in WINDOWS and abs(wall_ms - self._window_at_ms) >= _APART_MS:
             self._window_at_ms = wall_ms
             self._windows = windows = (*windows[-2:], record)
         if last_wall_ms is None:
