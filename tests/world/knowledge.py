@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from routebook.events import (
+    GroupRestated,
     JournalRecovered,
     NodeStarted,
     NodeStopped,
@@ -85,11 +86,13 @@ def _missing(life: Life, held: Sequence[Written]) -> list[Span]:
 
 
 def _known_again(held: Sequence[Written], place: int, ends_ms: float) -> float:
+    groups = 0
     for each in held[place:]:
         event = each.record.event
-        if isinstance(event, StateRestated) or (
-            isinstance(event, NodeStarted) and event.brokers == 0
-        ):
+        groups += isinstance(event, GroupRestated)
+        if isinstance(event, StateRestated) and groups >= event.groups:
+            return each.true_ms
+        if isinstance(event, NodeStarted) and event.brokers == 0:
             return each.true_ms
     return ends_ms
 

@@ -191,7 +191,9 @@ class Watch(Generic[Source]):
         last_wall_ms, last_mono_ms = self._wall_ms, self._mono_ms
         self._wall_ms, self._mono_ms = wall_ms, mono_ms
         windows = self._windows
-        if kind in WINDOWS and abs(wall_ms - self._window_at_ms) >= _APART_MS:
+        if kind == STALLED:
+            self._window_at_ms = wall_ms  # it cuts the window short that ends with it
+        elif kind in WINDOWS and abs(wall_ms - self._window_at_ms) >= _APART_MS:
             self._window_at_ms = wall_ms
             self._windows = windows = (*windows[-2:], record)
         if last_wall_ms is None:
@@ -208,11 +210,8 @@ class Watch(Generic[Source]):
             passed_ms = mono_ms - last_mono_ms
         if passed_ms <= LEAST_SILENCE_MS or kind in BOOTS:
             return None
-        # The last one of a run, and one that a stall falls into, may be short: that says nothing,
-        # and where reading begins there may be no others yet.
+        # The last one of a run, and one that a stall falls into, may be short: that says nothing.
         window_ms = max((self._window_of(each) or 0 for each in windows), default=None)
-        if window_ms is not None and len(windows) < 3:
-            window_ms = max(window_ms, DEFAULT_WINDOW_MS)
         limit_ms = longest_pause_ms(window_ms)
         if passed_ms <= limit_ms:
             return None
