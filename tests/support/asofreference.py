@@ -103,7 +103,7 @@ def _asleep(
 ) -> str | None:
     """Whether the node was no witness at a time between two records that follow each other."""
     if isinstance(after.event, NodeStalled):
-        return "unknown" if at_ms > after.event.from_ms else None
+        return "unknown" if at_ms > max(after.event.from_ms, last.wall_ms) else None
     if at_ms <= last.wall_ms:
         return None
     if isinstance(made_up, NothingRecorded):
