@@ -57,6 +57,7 @@ _NODE = tuple(f'"type":"{kind}"'.encode() for kind in (*BREAKS, "NodeStopped", "
 _BROKERS = (
     b'"type":"BrokerRegistered"',
     b'"type":"BrokerLeft"',
+    b'"type":"BrokerConfirmed"',
     b'"type":"GroupRestated"',
     b'"type":"StateRestated"',
 )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from routebook.events import RegistrationCompleted
+from routebook.events import BrokerConfirmed, RegistrationCompleted
 from routebook.journal.record import Record
 
 AGREE_MS = 2000
@@ -103,13 +103,24 @@ WasAwake = Callable[[int], bool | None]
 
 
 def sightings(records: Iterable[tuple[Record, int]]) -> Sightings:
-    """Those among ``records``, of one node, each with the epoch of its clock."""
+    """Those among ``records``, of one node, each with the epoch of its clock.
+
+    A broker that confirms what a node knew from before a restart says it when its next beat is
+    due, and to this node only: that is no sighting.
+    """
     seen: dict[Content, list[Sighting]] = {}
+    confirmed: set[Content] = set()
     for record, epoch in records:
         event = record.event
-        if isinstance(event, RegistrationCompleted) and event.data_version is not None:
-            content = (event.cluster, event.broker, event.addr, event.data_version)
-            seen.setdefault(content, []).append(Sighting(record.wall_ms, epoch))
+        if isinstance(event, BrokerConfirmed):
+            confirmed.add((event.cluster, event.broker, event.addr))
+        elif isinstance(event, RegistrationCompleted):
+            broker = (event.cluster, event.broker, event.addr)
+            if broker in confirmed:
+                confirmed.discard(broker)
+            elif event.data_version is not None:
+                content = (*broker, event.data_version)
+                seen.setdefault(content, []).append(Sighting(record.wall_ms, epoch))
     return seen
 
 
@@ -166,59 +177,3 @@ def _nearest(times: Sequence[Sighting], wanted: Sighting) -> Sighting:
     place = bisect_left(times, wanted)
     around = times[max(0, place - 1) : place + 2]
     return min(around, key=lambda time: abs(time.wall_ms - wanted.wall_ms))
-
-
-# -- as it was before there were epochs; goes with the last who asks for it
-
-_SPREAD = 3 * 1.4826  # of the median deviation: three standard deviations, if it were normal
-_FEW = 3
-UNCERTAINTY_OF_FEW_MS = 1000
-NO_SKEW = OWN_CLOCK
-
-Registrations = Mapping[tuple[object, ...], list[int]]
-"""When each registration was complete: wall times, in order."""
-
-
-def registrations(records: Iterable[Record]) -> Registrations:
-    """Those among ``records``, of one node."""
-    seen: dict[tuple[object, ...], list[int]] = {}
-    for record in records:
-        event = record.event
-        if isinstance(event, RegistrationCompleted):
-            key = (event.cluster, event.broker, event.addr, event.data_version)
-            seen.setdefault(key, []).append(record.wall_ms)
-    for times in seen.values():
-        times.sort()
-    return seen
-
-
-def estimate(first: Registrations, other: Registrations) -> Skew:
-    """How far the clock of ``other`` is ahead of that of ``first``."""
-    offsets = [
-        there - here
-        for key, times in first.items()
-        if key in other
-        for here, there in _pairs(times, other[key])
-    ]
-    if not offsets:
-        return Skew(0, UNCERTAINTY_OF_FEW_MS)
-    offset = round(median(offsets))
-    deviations = [abs(each - offset) for each in offsets]
-    if len(offsets) < _FEW:
-        uncertainty = max(*deviations, UNCERTAINTY_OF_FEW_MS)
-    else:
-        uncertainty = max(round(_SPREAD * median(deviations)), 10)
-    return Skew(offset, uncertainty, len(offsets))
-
-
-def _pairs(here: list[int], there: list[int]) -> Iterable[tuple[int, int]]:
-    """Times that are each other's nearest."""
-    for each in here:
-        nearest = _nearest_ms(there, each)
-        if _nearest_ms(here, nearest) == each:
-            yield each, nearest
-
-
-def _nearest_ms(times: list[int], wanted: int) -> int:
-    place = bisect_left(times, wanted)
-    return min(times[max(0, place - 1) : place + 1], key=lambda time: abs(time - wanted))

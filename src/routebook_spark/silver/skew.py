@@ -34,8 +34,18 @@ def clock_days(events: DataFrame, breaks: DataFrame) -> DataFrame:
 
 
 def clock_sightings(events: DataFrame, breaks: DataFrame) -> DataFrame:
-    """Registrations that nodes took, with the epochs of their clocks."""
-    taken = events.where("type = 'RegistrationCompleted' AND data.data_version IS NOT NULL")
+    """Registrations that nodes took, with the epochs of their clocks.
+
+    Not those by which a broker confirmed what a node knew from before a restart: they come when
+    its next beat is due, and to this node only.
+    """
+    of_broker = Window.partitionBy(*WITNESS, "cluster", "broker", "addr").orderBy("seq")
+    taken = (
+        events.where("type IN ('BrokerConfirmed', 'RegistrationCompleted')")
+        .withColumn("before", F.lag("type").over(of_broker))
+        .where("type = 'RegistrationCompleted' AND data.data_version IS NOT NULL")
+        .where("before IS NULL OR before != 'BrokerConfirmed'")
+    )
     return taken.join(F.broadcast(clock_epochs(breaks)), list(WITNESS), "left").select(
         *WITNESS,
         "seq",

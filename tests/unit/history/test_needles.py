@@ -86,6 +86,7 @@ def test_what_happened_to_the_node_is_found_among_all() -> None:
 def test_when_it_was_awake_does_not_need_topics_and_heartbeats() -> None:
     types = {type(r.event).__name__ for r in story().records if about_awareness(encode(r))}
     assert types == {
+        "BrokerConfirmed",
         "BrokerLeft",
         "BrokerRegistered",
         "JournalRecovered",
