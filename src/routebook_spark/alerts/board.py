@@ -42,10 +42,10 @@ class Node:
     former: list[str] = field(default_factory=list)  # lives
     wall_ms: int = 0  # of the last record, as it says
     mono_ms: int | None = None  # of the last record; None if the next may be of another boot
-    off_ms: int = 0  # by how much the clock was set, since it was last known to be right
+    off_ms: int = 0  # by how much the clock was set in all: so far it may be off
     contents: list[int] = field(default_factory=list)  # of registrations, since the clock was set
     contents_ms: list[int] = field(default_factory=list)  # and when each came first
-    contents_late: list[int] = field(default_factory=list)  # 1 for just after a start
+    contents_late: list[int] = field(default_factory=list)  # 1: just after a start
     started_ms: int = 0
     slept_ms: int = 0  # when it last was not awake: from
     awake_ms: int = 0  # and to

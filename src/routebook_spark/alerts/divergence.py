@@ -46,8 +46,6 @@ def due(board: Board, group: Group) -> None:
     for pair, dispute in board.disputes.get(group, {}).items():
         nodes = [board.nodes[name] for name in pair]
         allowed_ms = allowance_ms(board, pair)
-        if allowed_ms is None:
-            continue
         due_ms = max(dispute.began_ms, *(node.settled_ms for node in nodes))
         due_ms += limit_ms + allowed_ms
         if all(_clock_ms(board, node) >= due_ms for node in nodes):

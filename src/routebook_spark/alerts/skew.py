@@ -17,6 +17,7 @@ _FEWEST = 3
 _LEAST_MS = 100
 _KEPT = 32
 _LEASE_MS = 120_000
+_BEFORE = 2  # the clock was set
 
 
 def take(node: Node, fact: Fact) -> None:
@@ -32,15 +33,12 @@ def take(node: Node, fact: Fact) -> None:
 
 def clock_set(node: Node, *, by_ms: int) -> None:
     """The clock of ``node`` is another one from here on."""
-    node.off_ms += by_ms
-    node.contents, node.contents_ms, node.contents_late = [], [], []
+    node.off_ms += abs(by_ms)
+    node.contents_late = [_BEFORE] * len(node.contents)
 
 
-def allowance_ms(board: Board, pair: tuple[str, str]) -> int | None:
-    """How much longer two nodes must disagree for it to be more than their clocks.
-
-    None when one of the clocks was set, and nothing has been measured since.
-    """
+def allowance_ms(board: Board, pair: tuple[str, str]) -> int:
+    """How much longer two nodes must disagree for it to be more than their clocks."""
     one, other = (board.nodes[name] for name in pair)
     seen = dict(_seen(other))
     both = [(*sight, *seen[content]) for content, sight in _seen(one) if content in seen]
@@ -56,9 +54,9 @@ def allowance_ms(board: Board, pair: tuple[str, str]) -> int | None:
         return abs(skew_ms) + unsure_ms if abs(skew_ms) > _AGREE_MS else 0
     if measured and all(abs(ms) <= _AGREE_MS for ms in measured):
         return 0
-    if max(abs(one.off_ms), abs(other.off_ms)) > _AGREE_MS:
-        return None
-    return max((abs(ms) for ms, _ in starmap(_apart, both)), default=0)
+    most_ms = max((abs(ms) for ms, _ in starmap(_apart, both)), default=0)
+    set_ms = one.off_ms + other.off_ms
+    return most_ms + set_ms if set_ms > _AGREE_MS else most_ms
 
 
 def _seen(node: Node) -> list[tuple[int, tuple[int, int]]]:
@@ -69,5 +67,7 @@ def _seen(node: Node) -> list[tuple[int, tuple[int, int]]]:
 def _apart(one_ms: int, one_late: int, other_ms: int, other_late: int) -> tuple[int, bool]:
     """By how much, and whether that can only be the clocks."""
     apart_ms = one_ms - other_ms
+    if _BEFORE in (one_late, other_late):
+        return apart_ms, False
     late = one_late if apart_ms > 0 else other_late
     return apart_ms, abs(apart_ms) <= _AGREE_MS or not late
