@@ -22,7 +22,7 @@ from routebook.events import (
     RecordsLost,
     RegistrationCompleted,
 )
-from routebook.history.skew import Skew, estimate, registrations
+from routebook.history.skew import OWN_CLOCK, Sightings, Skew, samples_of, sightings, skew_of
 from routebook.journal.record import Record
 from routebook.journal.view import View
 from routebook_spark.tables import OPEN
@@ -269,10 +269,10 @@ def _skew(by_node: Mapping[str, Sequence[Record]]) -> Iterator[Row]:
     for day, node in days:
         against = min(other for of_day, other in days if of_day == day)
         today = [_taken(by_node[name], day, day) for name in (against, node)]
-        skew = estimate(*today) if node != against else Skew(0, 0, 0)
+        skew = _estimate(*today) if node != against else OWN_CLOCK
         if node != against and skew.samples < 3:
             so_far = [_taken(by_node[name], date.min, day) for name in (against, node)]
-            skew = estimate(*so_far)
+            skew = _estimate(*so_far)
         yield {
             "day": day,
             "node": node,
@@ -283,5 +283,10 @@ def _skew(by_node: Mapping[str, Sequence[Record]]) -> Iterator[Row]:
         }
 
 
-def _taken(records: Sequence[Record], first: date, last: date) -> Mapping[Key, list[int]]:
-    return registrations(one for one in records if first <= instant(one.wall_ms).date() <= last)
+def _estimate(here: Sightings, there: Sightings) -> Skew:
+    found = samples_of(here, there, lambda _: True, lambda _: True)
+    return skew_of(sample.offset_ms for sample in found)
+
+
+def _taken(records: Sequence[Record], first: date, last: date) -> Sightings:
+    return sightings((one, 0) for one in records if first <= instant(one.wall_ms).date() <= last)
