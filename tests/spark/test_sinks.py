@@ -28,6 +28,7 @@ def alert(number: int = 1, state: str = "raised", **more: Any) -> Alert:
     return {
         "id": f"{number:016x}",
         "state": state,
+        "fleet": "default",
         "kind": "flapping",
         "severity": "warning",
         "raised_at": "2026-11-15T03:12:04.000Z",
@@ -56,6 +57,12 @@ def test_the_console_has_a_line_for_each_alert_that_no_name_can_break() -> None:
         f"2026-11-15T03:12:04.000Z warning flapping {1:016}: a b\N{REPLACEMENT CHARACTER}[31m",
         "2026-11-15T03:20:00.000Z resolved flapping 0000000000000002: sentence 2",
     ]
+
+
+def test_the_console_names_a_fleet_that_has_a_name() -> None:
+    out = io.StringIO()
+    Console(out).tell([alert(1, fleet="shop"), alert(2)])
+    assert [" in fleet shop" in line for line in out.getvalue().splitlines()] == [True, False]
 
 
 def test_the_console_can_speak_json() -> None:

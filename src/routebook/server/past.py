@@ -58,7 +58,7 @@ class Past:
             small = await asyncio.to_thread(_size, folder) <= SMALL
             read = _in_a_thread if small else _in_a_process
             return await read(folder, question, self._max_state)
-        except (JournalError, OSError, TimeoutError, msgspec.MsgspecError) as error:
+        except (JournalError, OSError, TimeoutError, ValueError, msgspec.MsgspecError) as error:
             return Before([], question[0], f"the journal cannot be read: {error}")
 
 
