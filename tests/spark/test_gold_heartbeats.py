@@ -270,7 +270,7 @@ def coverage_of(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def told_twice() -> list[Record]:
     """A broker asks for another timeout on its second day, and stays."""
-    story = Story(node="ns-1")
+    story = Story(node="ns-1", awake=True)
     story.at("2026-11-15T22:00:00+00:00").start().register(cluster="c1")
     story.at("2026-11-15T22:10:00+00:00").heartbeats(cluster="c1", gaps_s=(50, 100))
     story.at("2026-11-16T03:00:00+00:00").register(cluster="c1")  # on a new connection
