@@ -74,10 +74,6 @@ def root_of(path: str) -> Root:
     return Root(base, "/".join(parts[literal:]))
 
 
-def is_pattern(path: str) -> bool:
-    return bool(_WILD.intersection(path))
-
-
 def _journals_below(start: Path, closed: dict[str, str], base: Path) -> Iterator[Path]:
     def cannot(error: OSError) -> None:
         where = Path(error.filename)
