@@ -30,7 +30,7 @@ class Carried:
     knowledge: Knowledge
     home: Path
     away: Path
-    steps: tuple[int, ...]  # by segment; -1: never
+    steps: tuple[int | None, ...]  # by segment; None: never
     halves: frozenset[int]  # half copied at the step before
 
 
@@ -52,25 +52,27 @@ def carried_by(truth: Truth, life: Life, folder: Path, *, steps: int) -> Carried
     life.segment = max(life.segment, _LEAST)
     home = folder / "home" / name
     segments, lost, late = segments_of(life), lost_of(truth, life), late_of(truth, life)
-    when = []
+    when: list[int | None] = []
     for place in range(len(segments)):
         step = place * steps // len(segments)
         if place in late:
             step = min(steps - 1, step + late[place].steps)
-        when.append(-1 if place in lost else step)
-    halves = frozenset(place for place, deed in late.items() if deed.half and when[place] > 0)
+        when.append(None if place in lost else step)
+    halves = frozenset(place for place, deed in late.items() if deed.half and when[place])
     knowledge = known_of(life, held_of(segments, lost))
     return Carried(life, knowledge, home, folder / "away" / name, tuple(when), halves)
 
 
-def deliver(carried: Sequence[Carried], step: int) -> None:
-    """Copy what comes at ``step``; -1 for all that ever comes, at once."""
+def deliver(carried: Sequence[Carried], step: int | None) -> None:
+    """Copy what comes at ``step``; None for all that ever comes, at once."""
     for each in carried:
         each.away.mkdir(parents=True, exist_ok=True)
         for place, segment in enumerate(segments_of(each.life)):
             packed, manifest = f"{segment.stem}.jsonl.gz", f"{segment.stem}.manifest.json"
             comes = each.steps[place]
-            if comes == step or (step == -1 and comes >= 0):
+            if comes is None:
+                continue
+            if step is None or comes == step:
                 shutil.copyfile(each.home / packed, each.away / packed)
                 shutil.copyfile(each.home / manifest, each.away / manifest)
             elif comes == step + 1 and place in each.halves:
@@ -91,7 +93,7 @@ def built_in_steps(lake: Lake, carried: Sequence[Carried], *, steps: int) -> Non
 
 
 def built_at_once(lake: Lake, carried: Sequence[Carried]) -> None:
-    deliver(carried, -1)
+    deliver(carried, None)
     ingest_all(lake, carried)
     build(lake, full=True)
 
