@@ -225,6 +225,25 @@ def test_inside_a_stall_nobody_was_told_anything(tmp_path: Path, at: str, told: 
         ]
 
 
+def test_a_stall_is_one_although_a_broker_was_heard_before_it_was_noticed(tmp_path: Path) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:10:00")
+    story.now_ms += 200_000
+    story.register().stall(since="03:10:00", until="03:13:20")
+    folder = write_journal(tmp_path, story.at("03:20:00").heartbeats().records)
+    words = ("--at", "2026-11-15T03:11:30Z", "--json")
+    [node] = history("route", "orders", *words, folders=(folder,)).document["nodes"]
+    assert (node["told"], node["brokers"]) == ("stalled", [])
+
+
+def test_a_node_that_lists_nobody_may_be_quiet(tmp_path: Path) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:10:00")
+    story.now_ms += 200_000
+    folder = write_journal(tmp_path, story.register().records)
+    words = ("diff", "--from", "2026-11-15T03:11:30Z", "--to", "2026-11-15T03:13:20Z", "--json")
+    [node] = history(*words, folders=(folder,)).document["nodes"]
+    assert (node["known"], node["doubts"]) == (True, [])
+
+
 def test_where_nothing_was_recorded_for_long_nothing_is_claimed(tmp_path: Path) -> None:
     story = Story(awake=True).at("03:00:00").start().at("03:10:00").register()
     story.now_ms += 7_200_000

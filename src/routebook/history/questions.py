@@ -161,6 +161,7 @@ def _silence_at(journal: Journal, seq: int, moment: Moment) -> Silence | None:
         return _silence_after(journal, at_ms)
     last = journal.last_at(at_ms) or journal.first
     silences = Silences(last.wall_ms)
+    unheard: Silence | None = None  # what is heard first after a stall may come before its record
     passed = False
 
     def near(line: bytes) -> bool:
@@ -171,10 +172,12 @@ def _silence_at(journal: Journal, seq: int, moment: Moment) -> Silence | None:
     for record in journal.records(after_seq=seq, to_seq=NO_END, wanted=near, known_ms=last.wall_ms):
         silence = silences.next(record, listed=True)
         if silence is not None and silence.covers(at_ms):
-            return silence
+            if silence.reason is not Silent.SILENT:
+                return silence
+            unheard = unheard or silence
         if passed and not isinstance(record.event, JournalRecovered):
-            return None
-    return None
+            break
+    return unheard
 
 
 def _silence_after(journal: Journal, at_ms: int) -> Silence | None:
@@ -221,7 +224,8 @@ def changes_between(
     if base.view.seq <= earlier.view.seq:
         base = replace(earlier, view=earlier.view.copy())
     later = _gone_on(journal, base, high, wanted, topic)
-    doubts = tuple(_doubts(journal, (begin, from_seq), (end, to_seq)))
+    first, second = (earlier, later) if from_seq <= to_seq else (later, earlier)
+    doubts = (*_doubts(journal, begin, from_seq, first), *_doubts(journal, end, to_seq, second))
     if earlier.view.unsure or later.view.unsure:
         return ChangesAnswer(journal.node, None, earlier.partial or later.partial, doubts)
     views = [base.view if broker is None else _only(base.view, broker) for base in (earlier, later)]
@@ -230,11 +234,12 @@ def changes_between(
     return ChangesAnswer(journal.node, found, earlier.partial or later.partial, doubts)
 
 
-def _doubts(journal: Journal, *moments: tuple[Moment, int]) -> Iterator[str]:
-    for moment, seq in moments:
-        silence = _silence_at(journal, seq, moment)
-        if silence is not None and silence.reason is not Silent.STOPPED:
-            yield f"{moment}: {silence_sentence(silence)}"
+def _doubts(journal: Journal, moment: Moment, seq: int, known: Base) -> Iterator[str]:
+    silence = _silence_at(journal, seq, moment)
+    if silence is None or silence.reason is Silent.STOPPED:
+        return
+    if silence.reason is not Silent.SILENT or known.view.groups.members() > 0:
+        yield f"{moment}: {silence_sentence(silence)}"
 
 
 def _base(journal: Journal, seq: int, topic: str | None) -> Base:
