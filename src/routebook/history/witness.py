@@ -41,6 +41,10 @@ from routebook.journal.view import View
 
 DEFAULT_WINDOW_MS = 60_000
 SILENT_WINDOWS = 2
+LATEST_WINDOWS = 4
+"""Of so many windows the longest tells how long a node may be quiet: the last one of a run, and one
+that a stall falls into, are short. A start counts as one of the default length."""
+
 LEAST_SILENCE_MS = 10_000
 ALIVE_SLACK_MS = 3000
 """A node that runs gives a sign of life about every second."""
@@ -155,7 +159,8 @@ def missing_records(count: int, since_ms: int) -> RecordsMissing:
 
 
 STALLED = NodeStalled.__name__
-BOOTS = frozenset({NodeStarted.__name__, JournalRecovered.__name__})
+STARTED = NodeStarted.__name__
+BOOTS = frozenset({STARTED, JournalRecovered.__name__})
 EXPLAINED = frozenset({STALLED, RecordsLost.__name__})
 WINDOWS = frozenset({HeartbeatGaps.__name__, RouteQueries.__name__})
 
@@ -181,7 +186,7 @@ class Watch(Generic[Source]):
     ) -> None:
         self._window_of = window_ms
         self._explained_of = explained_ms
-        self._windows: tuple[Source, ...] = ()  # a record of each of the latest three
+        self._windows: tuple[Source | None, ...] = ()  # a record of each; None: a start
         self._window_at_ms = 0
         self._wall_ms = known_ms
         self._mono_ms: int | None = None
@@ -193,9 +198,11 @@ class Watch(Generic[Source]):
         windows = self._windows
         if kind == STALLED:
             self._window_at_ms = wall_ms  # it cuts the window short that ends with it
+        elif kind == STARTED:
+            self._windows = (*windows[1 - LATEST_WINDOWS :], None)
         elif kind in WINDOWS and abs(wall_ms - self._window_at_ms) >= _APART_MS:
             self._window_at_ms = wall_ms
-            self._windows = windows = (*windows[-2:], record)
+            self._windows = windows = (*windows[1 - LATEST_WINDOWS :], record)
         if last_wall_ms is None:
             return None
         passed_ms = wall_ms - last_wall_ms
@@ -210,8 +217,7 @@ class Watch(Generic[Source]):
             passed_ms = mono_ms - last_mono_ms
         if passed_ms <= LEAST_SILENCE_MS or kind in BOOTS:
             return None
-        # The last one of a run, and one that a stall falls into, may be short: that says nothing.
-        window_ms = max((self._window_of(each) or 0 for each in windows), default=None)
+        window_ms = max((self._window_ms(each) for each in windows), default=None)
         limit_ms = longest_pause_ms(window_ms)
         if passed_ms <= limit_ms:
             return None
@@ -220,6 +226,9 @@ class Watch(Generic[Source]):
             if since_ms is not None and since_ms - last_wall_ms <= limit_ms:
                 return None
         return NothingRecorded(revision=0, cause=Cause.JOURNAL, peer="", since_ms=last_wall_ms)
+
+    def _window_ms(self, record: Source | None) -> int:
+        return DEFAULT_WINDOW_MS if record is None else self._window_of(record) or 0
 
 
 def watched(records: Iterable[Record], *, known_ms: int | None = None) -> Iterator[Record]:

@@ -19,6 +19,7 @@ from routebook.history.witness import (
     DEFAULT_WINDOW_MS,
     JUMP_MS,
     JUMP_PER_MILLE,
+    LATEST_WINDOWS,
     LEAST_SILENCE_MS,
     SILENT_WINDOWS,
     WINDOWS,
@@ -29,9 +30,6 @@ from routebook_spark.schemas import WITNESS
 STALLED, SILENT, CLOCK, EPOCH, WINDOW = "stalled", "silent", "clock", "epoch", "window"
 BREAKS = (STALLED, SILENT, CLOCK)
 EPOCHS = (CLOCK, EPOCH)
-
-LATEST_WINDOWS = 3
-"""Of so many windows the longest tells how long a node may be quiet."""
 
 WINDOWS_APART_MS = 1000
 """Windows end no closer to each other."""
@@ -82,8 +80,6 @@ def _candidates(around: DataFrame, is_new: Column, known: DataFrame) -> DataFram
         .groupBy(*WITNESS)
         .agg(F.max_by("windows_ms", "seq").alias("known_ms"))
     )
-    # A window before a stop, or with a stall in it, is cut short: the longest of a few counts. The
-    # first one after a start has nothing beside it but those of the last run.
     anew_ms = F.when(F.col("type") == "NodeStarted", F.lit(DEFAULT_WINDOW_MS))
     counted = (
         records.join(F.broadcast(before), list(WITNESS), "left")

@@ -83,6 +83,12 @@ def test_the_last_window_before_a_stop_is_short_and_says_nothing_of_others() -> 
     assert [silence.reason for silence in silences(story)] == [Silent.STOPPED]
 
 
+def test_a_run_of_a_window_and_a_half_says_nothing_of_windows() -> None:
+    story = Story().at("03:00:00").start().register()
+    windows(story, "03:00:29", window_s=9).stop()
+    assert silences(story) == []
+
+
 def test_a_node_without_brokers_has_nothing_to_record() -> None:
     story = Story().at("03:10:00").start()
     story.at("05:10:00").register()
