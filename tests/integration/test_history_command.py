@@ -282,6 +282,16 @@ def test_while_records_were_lost_nothing_is_known(tmp_path: Path, at: str, told:
     assert ran.document["nodes"][0]["told"] == told
 
 
+def test_records_are_lost_although_the_clock_was_set_back_meanwhile(tmp_path: Path) -> None:
+    story = Story(awake=True).at("03:00:00").start().at("03:12:04").register()
+    story.now_ms, story.clock_ahead_ms = ms("03:13:30"), -5000
+    story.lose_records(7, since="03:12:30")
+    folder = write_journal(tmp_path, story.records, sealed_at=(story.records[-1].seq,))
+    words = ("--at", "2026-11-15T03:13:00Z", "--json")
+    ran = history("route", "orders", *words, folders=(folder,))
+    assert ran.document["nodes"][0]["told"] == "unknown"
+
+
 def test_each_node_answers_for_itself(folder: Path, tmp_path: Path) -> None:
     second = write_journal(tmp_path / "second", night(SECOND, flaky=False).records)
     ran = history("route", "t001", "--at", "2026-11-15T03:40:30Z", folders=(folder, second))

@@ -137,7 +137,7 @@ def silence_phrase(silence: Silence) -> str:
     """The same in a few words."""
     if silence.reason is Silent.KILLED:
         return f"the node stopped at some moment after {time_of_day(silence.since_ms)}"
-    if silence.clock_ms < 0 and silence.reason is Silent.CLOCK:
+    if silence.set_back:
         return "the clock of the node was set back"
     return _PHRASES[silence.reason]
 

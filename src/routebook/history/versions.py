@@ -205,8 +205,8 @@ class _Following:
 
     def fall_silent(self, silence: Silence, record: Record | None) -> None:
         """Nothing is known from the beginning of ``silence`` on, whatever came last."""
-        if silence.clock_ms < 0 and silence.reason is Silent.CLOCK:
-            return  # no time passed that nobody knows of
+        if silence.set_back:
+            return
         told = _TOLD.get(silence.reason, Told.UNKNOWN)
         since_ms = silence.since_ms
         if silence.reason is Silent.STALLED:

@@ -102,8 +102,14 @@ class Silence:
     clock_ms: int = 0
     signs: bool = False
 
+    @property
+    def set_back(self) -> bool:
+        """The clock was: no time passed that nobody knows of."""
+        return self.reason is Silent.CLOCK and self.clock_ms < 0
+
     def covers(self, wall_ms: int) -> bool:
-        return self.since_ms < wall_ms < self.until_ms
+        """Whether that moment is in it."""
+        return self.since_ms < wall_ms < self.until_ms and not self.set_back
 
     @property
     def lasted_ms(self) -> int:
