@@ -251,6 +251,20 @@ def test_a_node_that_knows_nothing_of_the_period_is_none() -> None:
     assert awake([cover(-90, -10), cover(5, 9)], T0_MS + 6000) == {"ns-1"}
 
 
+@pytest.mark.parametrize(
+    ("covers", "why"),
+    [([], "unsure"), ([cover(70, 80)], "unsure"), ([cover(-9, -5, "killed")], "killed")],
+    ids=["at-no-time", "later", "before"],
+)
+def test_a_node_that_recorded_and_cannot_be_believed_is_unknown_all_the_time(
+    covers: list[Cover], why: str
+) -> None:
+    (witness,) = witnesses(covers, MINUTE, recorded={"ns-1"})
+    assert (witness.known_s, witness.unknown_s) == (0, 60)
+    assert [(each.lasted_s, each.why) for each in witness.unwitnessed] == [(60, why)]
+    assert words.why_unknown(why) != why
+
+
 # -- words
 
 

@@ -113,8 +113,12 @@ class NoSuchFleet(PipelineError):
 
 def fleets_of(lake: Lake) -> list[str]:
     """Those that have a node, by name. Raises PipelineError when there is none."""
-    coverage = lake.read(NODE_COVERAGE)
-    found = collected(coverage.select(fleet_of(coverage).alias("fleet")).distinct())
+    # Of clocks there is a row for each day on which a node recorded something, believed or not.
+    known, recorded = (
+        rows.select(fleet_of(rows).alias("fleet"))
+        for rows in (lake.read(NODE_COVERAGE), lake.read(CLOCK_SKEW))
+    )
+    found = collected(known.union(recorded).distinct())
     if not found:
         raise NothingToReport(lake.root)
     return sorted(row["fleet"] for row in found)
@@ -202,6 +206,13 @@ def _covers(lake: Lake, from_ms: Column, to_ms: Column) -> list[Cover]:
     return [Cover(**row) for row in collected(rows.orderBy("node", "from_ms", "to_ms"))]
 
 
+def _recorded(lake: Lake, period: Period) -> set[str]:
+    """The nodes that recorded something on a day of the period."""
+    first, last = period.from_at.date(), period.to_at.date()
+    days = lake.read(CLOCK_SKEW).where(F.col("day").between(F.lit(first), F.lit(last)))
+    return {row["node"] for row in collected(days.select("node").distinct())}
+
+
 def _common_covers(lake: Lake, period: Period) -> list[Cover]:
     timed = on_common_clock(
         during(lake.read(NODE_COVERAGE), period, "from_at", "to_at"),
@@ -215,7 +226,7 @@ def _common_covers(lake: Lake, period: Period) -> list[Cover]:
 
 def _quality(lake: Lake, period: Period) -> Quality:
     covers = _covers(lake, F.unix_millis("from_at"), F.unix_millis("to_at"))
-    found = witnesses(covers, period)
+    found = witnesses(covers, period, recorded=_recorded(lake, period))
     missing = collected(
         during(lake.read(GAPS), period, "from_at", "to_at")
         .where(F.col("kind") != "killed")  # after a kill numbers leap, and nothing need be missing

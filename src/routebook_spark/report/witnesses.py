@@ -4,7 +4,7 @@ A node that slept, was down or lost its records says nothing of that time, neith
 Times are by the clock of the node itself.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from routebook_spark.report.facts import Cover, Period, Unwitnessed, instant
 
 BEFORE = "not_yet"  # before all that is known of a node
 LATER = "no_later"  # after it
+UNSURE = "unsure"  # what it has recorded does not say what was before
 REPLACED = "replaced"  # its data folder, by another
 
 STOPS = ("stopped",)
@@ -33,14 +34,16 @@ class Witness(NamedTuple):
     unwitnessed: list[Unwitnessed]
 
 
-def witnesses(covers: Iterable[Cover], period: Period) -> list[Witness]:
-    """One for each node that knows anything in the period, by name."""
+def witnesses(
+    covers: Iterable[Cover], period: Period, *, recorded: Collection[str] = ()
+) -> list[Witness]:
+    """One for each node that knows anything in the period, or ``recorded`` something, by name."""
     in_order = sorted(covers, key=lambda cover: (cover.node, cover.from_ms, cover.to_ms))
-    return [
-        witness
-        for node, mine in groupby(in_order, key=lambda cover: cover.node)
-        if (witness := _witness(node, list(mine), period))
+    by_node = {node: list(mine) for node, mine in groupby(in_order, key=lambda each: each.node)}
+    found = [
+        _witness(node, by_node.get(node, []), period) for node in sorted({*by_node, *recorded})
     ]
+    return [each for each in found if each.known_s or each.node in recorded]
 
 
 def awake(covers: Iterable[Cover], at_ms: int) -> set[str]:
@@ -48,7 +51,7 @@ def awake(covers: Iterable[Cover], at_ms: int) -> set[str]:
     return {cover.node for cover in covers if cover.from_ms <= at_ms <= cover.to_ms}
 
 
-def _witness(node: str, covers: Sequence[Cover], period: Period) -> Witness | None:
+def _witness(node: str, covers: Sequence[Cover], period: Period) -> Witness:
     """``covers`` are in order; they may overlap where a clock was set back."""
     gaps: list[Unwitnessed] = []
     known_ms = 0
@@ -65,10 +68,8 @@ def _witness(node: str, covers: Sequence[Cover], period: Period) -> Witness | No
         known_ms += max(0, until - max(since, at_ms))
         at_ms = max(at_ms, until)
         last = _later(last, cover)
-    if not known_ms:
-        return None
     if at_ms < period.to_ms:
-        why = LATER if last is None or last.ends is None else last.ends
+        why = UNSURE if last is None else last.ends or LATER
         gaps.append(Unwitnessed(node, instant(at_ms), period.to_at, why))
     unknown_ms = period.to_ms - period.from_ms - known_ms
     ended = [c.ends for c in covers if period.from_ms <= c.to_ms < period.to_ms and c.ends]

@@ -24,6 +24,7 @@ _WHY_LEFT = {
 _WHY_UNKNOWN = {
     "not_yet": "nothing is known of it before",
     "no_later": "none of its later records have been taken in",
+    "unsure": "its first records are missing: those that are there do not tell what it knew before",
     "replaced": "its data folder was replaced by another",
     "stopped": "it had been stopped",
     "killed": "it had ended without a word, at some moment after its last sign of life",
