@@ -127,6 +127,13 @@ class Journal:
             )
         )
 
+    def begins(self, *brokers: str) -> "Journal":
+        """Starts with nobody, and these join at once."""
+        self.starts()
+        for broker in brokers:
+            self.joins(broker)
+        return self
+
     def stops(self) -> None:
         self._runs = False
         self.write(NodeStopped(**_note(Cause.STOP), brokers=0, topics=0))
