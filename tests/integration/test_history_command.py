@@ -750,7 +750,7 @@ def test_a_clock_that_is_wrong_is_reported_and_allowed_for(tmp_path: Path) -> No
     ran = history("compare", folders=tuple(folders))
 
     assert ran.lines[1] == (
-        f"clock of {SECOND}: 10 min ahead of that of {FIRST}, give or take 100 ms (3 registrations"
+        f"clock of {SECOND}: 10 min ahead of that of {FIRST}, give or take 100 ms (4 registrations"
         " seen by both)"
     )
     assert ran.lines[-1] == "the nodes agreed"
@@ -828,7 +828,19 @@ def test_a_missing_folder_is_one_sentence(tmp_path: Path, words: list[str]) -> N
 @pytest.mark.parametrize("words", COMMANDS)
 def test_an_empty_folder_is_one_sentence(tmp_path: Path, words: list[str]) -> None:
     ran = history(*words, folders=(tmp_path,))
-    assert complaint(ran, 1) == f"Error: the journal {tmp_path} holds no records"
+    assert complaint(ran, 1) == (
+        f"Error: there is no journal in {tmp_path}; a node keeps it in the folder `journal` of its"
+        " data folder (dataDir)"
+    )
+
+
+def test_the_data_folder_above_a_journal_is_taken_for_it_and_that_is_said(tmp_path: Path) -> None:
+    folder = write_journal(tmp_path / "journal", night().records)
+    words = ("route", "orders", "--at", "2026-11-15T03:30:00Z")
+    ran = history(*words, folders=(tmp_path,))
+    assert ran.exit_code == 0
+    assert ran.stderr == f"Note: {tmp_path} is no journal; this is {folder}\n"
+    assert ran.stdout == history(*words, folders=(folder,)).stdout
 
 
 def test_the_default_folder_is_that_of_a_node_of_the_user(

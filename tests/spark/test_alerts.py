@@ -19,7 +19,7 @@ from support import watchsleepers as sleepers
 from support import watchstories as stories
 from support.sparkhistories import histories
 from support.watchevents import T0_MS, witnessed
-from support.watchruns import Ending, Witness, endings, facts_of, gone_through
+from support.watchruns import Ending, Witness, endings, facts_of, gone_through, triggered
 from support.watchsleepers import Story
 from support.watchstories import STORIES, journals_of
 
@@ -64,6 +64,19 @@ def found(told: Mapping[str, list[Fact]]) -> Callable[[Story], list[Ending]]:
 
 
 @pytest.fixture
+def found_in_parts(told: Mapping[str, list[Fact]]) -> Callable[..., list[Ending]]:
+    """The alerts of a story whose records come in one trigger for each value of ``part``."""
+
+    def look(story: Story, part: Callable[[Fact], str]) -> list[Ending]:
+        facts = told[story.__name__]
+        parts = sorted(set(map(part, facts)))
+        triggers = [[fact for fact in facts if part(fact) == each] for each in parts]
+        return endings(triggered(triggers, LIMITS))
+
+    return look
+
+
+@pytest.fixture
 def sentence(told: Mapping[str, list[Fact]]) -> Callable[[Story, str], str]:
     """Of the first alert of a story in that state."""
 
@@ -75,6 +88,7 @@ def sentence(told: Mapping[str, list[Fact]]) -> Callable[[Story, str], str]:
 
 
 Found = Callable[[Story], list[Ending]]
+FoundInParts = Callable[[Story, Callable[[Fact], str]], list[Ending]]
 Sentence = Callable[..., str]
 
 
@@ -178,6 +192,24 @@ def test_what_a_journal_without_its_beginning_does_not_say_is_not_held_against_i
     assert found(stories.a_journal_begins_in_the_middle) == []
 
 
+@pytest.mark.parametrize(
+    "story",
+    [stories.nodes_disagree_for_a_moment, stories.changes_come_in_another_order],
+)
+@pytest.mark.parametrize("first", ["ns-1", "ns-2"])
+def test_a_node_whose_records_come_later_does_not_disagree_with_what_came_before(
+    found_in_parts: FoundInParts, story: Story, first: str
+) -> None:
+    assert found_in_parts(story, lambda fact: "" if fact.node == first else fact.node) == []
+
+
+def test_nodes_that_disagree_are_told_whichever_is_read_first(
+    found: Found, found_in_parts: FoundInParts
+) -> None:
+    [alone] = found_in_parts(stories.a_slave_is_missing_on_one_node, lambda fact: fact.node)
+    assert [alone] == found(stories.a_slave_is_missing_on_one_node)
+
+
 # -- mass loss
 
 
@@ -232,6 +264,10 @@ def test_a_topic_nobody_holds_asked_for_too_often_is_a_storm(
 def test_rates_are_by_the_minute_whatever_the_window(found: Found) -> None:
     [ending] = found(stories.clients_ask_often_in_a_short_window)
     assert ending == Ending("unknown_topics", "oders", 0, 10, 20, ("ns-1",))
+
+
+def test_a_window_cut_short_says_nothing_of_a_minute(found: Found) -> None:
+    assert found(stories.clients_ask_at_the_end_of_a_node) == []
 
 
 def test_many_topics_nobody_holds_are_a_storm_together(found: Found) -> None:
@@ -317,6 +353,25 @@ def test_two_nodes_that_write_under_one_id_at_once_are_told(
     [ending] = found(sleepers.two_nodes_of_one_id_have_a_folder_each)
     assert (ending.kind, ending.subject) == ("node_id_twice", "ns-1")
     assert "at the same time" in sentence(sleepers.two_nodes_of_one_id_have_a_folder_each)
+
+
+def test_a_broker_is_not_late_because_a_clock_was_set_back(found: Found) -> None:
+    assert found(sleepers.a_clock_is_set_back_and_a_broker_beats_on) == []
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        sleepers.a_disk_is_replaced_and_the_clock_set_back,
+        sleepers.a_disk_is_replaced_and_the_clock_set_back_by_far,
+    ],
+)
+def test_a_new_life_under_a_clock_that_was_set_back_is_watched(
+    found_in_parts: FoundInParts, story: Story
+) -> None:
+    """Shown by what only the new life tells."""
+    [ending] = found_in_parts(story, lambda fact: fact.incarnation)
+    assert (ending.kind, ending.subject) == ("records_lost", "ns-1")
 
 
 def test_lost_records_are_told_until_the_tables_are_restated(found: Found) -> None:

@@ -1,22 +1,26 @@
 """Alerts about generated worlds, judged by what really happened in them.
 
 The facts of all worlds are made by one job of Spark, each fleet for itself; they are then gone
-through in plain Python, bucket by bucket, as triggers do it, in one trigger and in several.
+through in plain Python, bucket by bucket, as triggers do it, in one trigger and in several. Then
+once more as the source gives them, of journals that are carried elsewhere.
 """
+
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from routebook.journal.record import Record
 from routebook_spark.alerts.facts import Fact
-from routebook_spark.alerts.ledger import Alert
 from routebook_spark.alerts.limits import Limits
-from support.watchruns import Witness, facts_of, gone_through
-from support.watchtruth import Told, mistakes
+from support.watchruns import Witness, as_told, facts_of, gone_through, triggered
+from support.watchtruth import mistakes
 from support.watchworlds import decimated, disputed
+from world.alertscampaign import facts_by_trigger
 from world.plan import draw, story
 from world.simulate import happened
 from world.truth import Truth
+from world.watchfolders import given
 
 LIMITS = Limits()
 WORLDS = [
@@ -63,28 +67,23 @@ def test_alerts_say_what_happened_and_nothing_else(
     assert {"divergence", "mass_loss", "late_heartbeats", "node_silent", "records_lost"} <= kinds
 
 
+def test_alerts_are_right_about_segments_that_are_lost_late_or_half_copied(
+    spark: SparkSession, worlds: list[Truth], tmp_path: Path
+) -> None:
+    carried = [given(truth, tmp_path / str(number)) for number, truth in enumerate(worlds)]
+    wrong: list[str] = []
+    kinds: set[str] = set()
+    for truth, gift, facts in zip(worlds, carried, facts_by_trigger(spark, carried), strict=True):
+        alerts = as_told(triggered(facts, LIMITS))
+        kinds |= {alert.kind for alert in alerts}
+        if found := list(mistakes(truth, alerts, gift)):
+            wrong.append("\n".join([*found, story(truth.plan)]))
+    assert not wrong, f"{len(wrong)} worlds, such as\n{wrong[0]}"
+    assert {"divergence", "mass_loss", "node_silent", "records_lost"} <= kinds
+    assert any(gift.cut_off for gift in carried)
+
+
 def test_the_worlds_have_something_to_tell(worlds: list[Truth]) -> None:
     """Without an alert all that has to be told is missed: the judge is awake."""
     missed = {word.split()[1] for truth in worlds for word in mistakes(truth, [])}
     assert missed == {"divergence", "mass_loss", "node_killed", "node_stalled", "records_lost"}
-
-
-def as_told(alerts: list[Alert]) -> list[Told]:
-    resolved = {alert.id: alert.resolved_ms for alert in alerts if alert.state == "resolved"}
-    last = {alert.id: alert.nodes for alert in alerts}
-    return [
-        Told(
-            kind=alert.kind,
-            fleet=alert.fleet,
-            nodes=tuple(last[alert.id]),
-            cluster=alert.cluster,
-            broker=alert.broker,
-            broker_id=alert.broker_id,
-            began_ms=alert.began_ms,
-            raised_ms=alert.raised_ms,
-            resolved_ms=resolved.get(alert.id),
-            sentence=alert.sentence,
-        )
-        for alert in alerts
-        if alert.state == "raised"
-    ]

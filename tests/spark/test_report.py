@@ -9,12 +9,14 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from routebook.events import Cause
 from routebook_spark import tables
 from routebook_spark.commands.report import report as report_command
 from routebook_spark.report.facts import FleetReport, Incident, Period
 from routebook_spark.report.gather import EmptyPeriod, NoSuchFleet, gather, period_of
 from routebook_spark.report.page import page
 from routebook_spark.report.rows import collected, hours_of
+from routebook_spark.silver.build import silver_of
 from routebook_spark.tables import Lake
 from support.reportfigures import by_fact, contradictions, loose_numbers
 from support.reporttables import (
@@ -30,7 +32,9 @@ from support.reporttables import (
     week,
     week_lake,
 )
+from support.sparkhistories import events_frame, gaps_frame
 from support.sparkrows import T0, at, frame
+from support.watchevents import Journal
 
 SECTIONS = {
     "quality": "Data quality",
@@ -48,6 +52,8 @@ FLEET, BAD = "default", "bad"
 BROKERS_OF_STORIES = 13
 DAY = 86_400_000
 TIMES = ("up_s", "suspect_s", "down_s", "planned_s", "unknown_s", "failures", "repairs")
+HOUR_MS = 3_600_000
+YEARS_MS = 20 * 365 * 24 * HOUR_MS
 FEW = (tables.NODE_COVERAGE, tables.FLAPS)
 
 
@@ -204,6 +210,36 @@ def test_a_period_is_the_last_thirty_days_or_what_is_asked_for(sparse: Sparse) -
         period_of(sparse.lake, fleet="moon")
 
 
+@pytest.mark.parametrize(
+    ("others", "right"),
+    [
+        pytest.param(
+            {tables.SEGMENTS: [{"at": at(2 * HOUR_MS)}]}, 1, id="it-is-ahead-of-the-ingest"
+        ),
+        pytest.param(
+            {
+                tables.CLOCK_SKEW: [
+                    {"node": f"ns-{number}", "day": T0.date(), "offset_ms": offset_ms}
+                    for number, offset_ms in enumerate([5, -40, YEARS_MS])
+                ]
+            },
+            2,
+            id="most-nodes-say-otherwise",
+        ),
+    ],
+)
+def test_a_clock_years_ahead_does_not_move_the_period(
+    spark: SparkSession, others: dict[tables.Table, list[dict[str, object]]], right: int
+) -> None:
+    spans = [(f"ns-{number}", 0) for number in range(right)]
+    coverage = [
+        {"node": node, "from_at": at(began_ms), "to_at": at(began_ms + HOUR_MS)}
+        for node, began_ms in [*spans, ("ns-2", YEARS_MS)]
+    ]
+    lake = InMemory(spark, "memory", {tables.NODE_COVERAGE: coverage, **others})
+    assert period_of(lake) == Period(T0, at(HOUR_MS + 1))
+
+
 def test_no_tables_are_an_error_that_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     result = CliRunner().invoke(
@@ -221,6 +257,34 @@ def test_a_folder_that_is_not_there_is_told_before_any_work(tmp_path: Path) -> N
     assert result.exit_code == 1
     assert f"there is no folder {out.parent}" in result.output
     assert "mkdir -p" in result.output
+
+
+def test_a_registration_of_some_topics_makes_them_no_fewer_on_the_page(spark: SparkSession) -> None:
+    """A broker with nine topics registers a tenth alone, and is lost with all of them."""
+    ns = Journal("ns-1").begins()
+    ns.joins("broker-a", topics=[f"topic-{number}" for number in range(9)])
+    ns.after(60).registers_part("broker-a", ["one-more"])
+    ns.after(60).beats("broker-a")
+    ns.after(60).leaves("broker-a", Cause.CONNECTION_CLOSED)
+    ns.after(30).joins("broker-a", topics=["topic-1"])
+    ns.after(60).beats("broker-a")
+    by_node = {ns.node: ns.records}
+    silver = silver_of(events_frame(spark, by_node), gaps_frame(spark, by_node))
+    frames = {
+        tables.BROKER_SESSIONS: silver.sessions,
+        tables.SUSPECT_TIMES: silver.suspects,
+        tables.NODE_COVERAGE: silver.coverage,
+        tables.CLOCK_SKEW: silver.skew,
+    }
+    made = available(InMemory(spark, "memory", frames=frames))
+    lake = InMemory(spark, "memory", frames={**frames, tables.BROKER_AVAILABILITY: made})
+    report = gather(lake, period_of(lake), title=TITLE)
+    [lost] = [
+        value
+        for fact, value in by_fact(page(report), "default").items()
+        if fact.startswith("topics/") and "broker-a" in fact
+    ]
+    assert lost == 10
 
 
 # -- the page against itself, and against the tables

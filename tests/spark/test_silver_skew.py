@@ -31,7 +31,8 @@ def seen(
     one: Clock, other: Clock, *offsets_ms: int, day: int = 0, other_day: int = 0
 ) -> list[Sample]:
     return [
-        Sample(one, on(day), other, on(other_day or day), offset_ms) for offset_ms in offsets_ms
+        Sample(one, on(day), other, on(other_day or day), offset_ms, HOUR_MS * number)
+        for number, offset_ms in enumerate(offsets_ms)
     ]
 
 
@@ -176,12 +177,16 @@ def rows(spark: SparkSession) -> list[Row]:
             life("a-2", 0, about(600, 1, 2, 3), until_ms=hour, ahead_ms=340),
         ),
         "days behind": (
-            life("b-1", 0, about(600, 11, 12, 13), until_ms=hour),
-            life("b-2", 0, about(600, 11, 12, 13), until_ms=hour, ahead_ms=-30 * hour),
+            life("b-1", 0, about(600, 11, 12) | about(900, 13), until_ms=hour),
+            life("b-2", 0, about(600, 11, 12) | about(900, 13), until_ms=hour, ahead_ms=-30 * hour),
         ),
         "one after the other": (
             life("c-1", 0, about(600, 21, 22, 23), until_ms=hour),
             life("c-2", 1800_000, about(1805, 21, 22, 23), until_ms=hour),
+        ),
+        "a node could not be reached": (
+            life("e-1", 0, about(600, 41, 42, 43), until_ms=hour),
+            life("e-2", 0, about(800, 41, 42, 43), until_ms=hour),
         ),
         "apart": (
             life("d-1", 0, about(600, 31), until_ms=hour),
@@ -209,6 +214,11 @@ def test_a_node_that_is_days_behind_is_measured_by_content(rows: list[Row]) -> N
 def test_a_node_that_began_later_is_not_ahead(rows: list[Row]) -> None:
     """Brokers say the same to it as to the other one before: half an hour is no skew."""
     assert offset_of(rows, "c-2") == (None, 0)
+
+
+def test_a_node_that_could_not_be_reached_is_not_ahead(rows: list[Row]) -> None:
+    """Brokers that start together come to it together, all as late."""
+    assert offset_of(rows, "e-2") == (None, 0)
 
 
 def test_nodes_that_saw_nothing_together_are_not_compared(rows: list[Row]) -> None:

@@ -285,7 +285,7 @@ def _skew(by_node: Mapping[str, Sequence[Record]]) -> Iterator[Row]:
 
 def _estimate(here: Sightings, there: Sightings) -> Skew:
     found = samples_of(here, there, lambda _: True, lambda _: True)
-    return skew_of(sample.offset_ms for sample in found)
+    return skew_of(sample.measured for sample in found)
 
 
 def _taken(records: Sequence[Record], first: date, last: date) -> Sightings:

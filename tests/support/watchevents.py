@@ -127,6 +127,13 @@ class Journal:
             )
         )
 
+    def begins(self, *brokers: str) -> "Journal":
+        """Starts with nobody, and these join at once."""
+        self.starts()
+        for broker in brokers:
+            self.joins(broker)
+        return self
+
     def stops(self) -> None:
         self._runs = False
         self.write(NodeStopped(**_note(Cause.STOP), brokers=0, topics=0))
@@ -214,13 +221,22 @@ class Journal:
                 addrs_after=dict(self._addrs[broker]),
             )
         )
+        self._registers(broker, broker_id, topics, version=1)
+
+    def registers_part(self, broker: str, topics: Sequence[str]) -> None:
+        """These topics only, beside those it has."""
+        self._registers(broker, 0, topics, version=2)
+
+    def _registers(
+        self, broker: str, broker_id: int, topics: Sequence[str], *, version: int
+    ) -> None:
         self.changes(broker, dict.fromkeys(topics, EIGHT))
         self.write(
             RegistrationCompleted(
                 **_note(Cause.REGISTER),
-                **_broker(broker, broker_id, addr),
+                **_broker(broker, broker_id, self._addrs[broker][broker_id]),
                 topics=len(topics),
-                data_version=(0, 1, 1),
+                data_version=(0, 1, version),
             )
         )
 

@@ -17,6 +17,7 @@ from routebook_spark.alerts.lookout import look_at
 from routebook_spark.schemas import EVENTS
 from routebook_spark.source.rows import batch_of
 from support.watchevents import T0_MS
+from support.watchtruth import Told
 
 Named = tuple[str, str]  # id and state of an alert
 
@@ -47,6 +48,11 @@ def facts_of(
         batch_of(lines, fleet=fleet, incarnation=life)
         for (fleet, life), lines in by_witness.items()
     ]
+    return facts_in(spark, batches, limits)
+
+
+def facts_in(spark: SparkSession, batches: Sequence[pa.RecordBatch], limits: Limits) -> list[Fact]:
+    """What the buckets are told of rows of ``events``, in one job."""
     events = spark.createDataFrame(pa.Table.from_batches(batches), EVENTS)
     rows = facts(events, unknown_per_minute=limits.unknown_per_minute).collect()
     return [Fact(**row.asDict()) for row in rows]
@@ -73,9 +79,45 @@ def gone_through(told: Iterable[Fact], limits: Limits, *, triggers: int = 1) -> 
     ]
 
 
+def triggered(triggers: Sequence[Iterable[Fact]], limits: Limits) -> list[Alert]:
+    """All alerts of a case that came in these triggers."""
+    by_bucket: dict[tuple[str, int], list[list[Fact]]] = {}
+    for place, told in enumerate(triggers):
+        for fact in told:
+            parts = by_bucket.setdefault((fact.fleet, fact.bucket), [[] for _ in triggers])
+            parts[place].append(fact)
+    return [
+        alert
+        for (fleet, _), parts in sorted(by_bucket.items())
+        for alert in _watched(Board(limits, fleet=fleet), filter(None, parts))
+    ]
+
+
 def _watched(board: Board, triggers: Iterable[list[Fact]]) -> Iterator[Alert]:
     for some in triggers:
         yield from look_at(board, some)
+
+
+def as_told(alerts: Sequence[Alert]) -> list[Told]:
+    """Raised and resolved together, in the terms of ``watchtruth``."""
+    resolved = {alert.id: alert.resolved_ms for alert in alerts if alert.state == "resolved"}
+    last = {alert.id: alert.nodes for alert in alerts}
+    return [
+        Told(
+            kind=alert.kind,
+            fleet=alert.fleet,
+            nodes=tuple(last[alert.id]),
+            cluster=alert.cluster,
+            broker=alert.broker,
+            broker_id=alert.broker_id,
+            began_ms=alert.began_ms,
+            raised_ms=alert.raised_ms,
+            resolved_ms=resolved.get(alert.id),
+            sentence=alert.sentence,
+        )
+        for alert in alerts
+        if alert.state == "raised"
+    ]
 
 
 def _parts(mine: list[Fact], parts: int) -> Iterator[list[Fact]]:

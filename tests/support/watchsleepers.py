@@ -13,10 +13,7 @@ def a_node_sleeps_and_says_so(node: Nodes) -> None:
     """Its brokers had closed their connections, and come back to it."""
     brokers = ("broker-a", "broker-b", "broker-c")
     for name in ("ns-1", "ns-2"):
-        ns = node(name)
-        ns.starts()
-        for broker in brokers:
-            ns.joins(broker)
+        ns = node(name).begins(*brokers)
         ns.at(60).beats(*brokers)
         if name == "ns-2":
             ns.at(70).sleeps(135)
@@ -31,10 +28,7 @@ def a_node_is_frozen_and_does_not_know(node: Nodes) -> None:
     """As nodes of earlier versions: it blames its brokers when it wakes."""
     brokers = ("broker-a", "broker-b", "broker-c")
     for name in ("ns-1", "ns-2"):
-        ns = node(name)
-        ns.starts()
-        for broker in brokers:
-            ns.joins(broker)
+        ns = node(name).begins(*brokers)
         ns.at(60).beats(*brokers)
         if name == "ns-2":
             ns.silently(135)
@@ -48,10 +42,7 @@ def a_node_is_frozen_and_does_not_know(node: Nodes) -> None:
 def a_broker_dies_while_one_node_sleeps(node: Nodes) -> None:
     """The node finds out a lease after it woke up, longer than nodes may disagree."""
     for name in ("ns-1", "ns-2"):
-        ns = node(name)
-        ns.starts()
-        ns.joins("broker-a")
-        ns.joins("broker-b")
+        ns = node(name).begins("broker-a", "broker-b")
         ns.at(60).beats("broker-a", "broker-b")
         if name == "ns-1":
             ns.at(180).leaves("broker-a")
@@ -64,10 +55,7 @@ def a_broker_dies_while_one_node_sleeps(node: Nodes) -> None:
 
 def a_node_sleeps_and_then_disagrees(node: Nodes) -> None:
     for name in ("ns-1", "ns-2"):
-        ns = node(name)
-        ns.starts()
-        ns.joins("broker-a")
-        ns.joins("broker-b")
+        ns = node(name).begins("broker-a", "broker-b")
         ns.at(60).beats("broker-a", "broker-b")
         if name == "ns-1":
             ns.at(100).leaves("broker-a", Cause.UNREGISTER)
@@ -77,10 +65,7 @@ def a_node_sleeps_and_then_disagrees(node: Nodes) -> None:
 
 
 def a_broker_dies_in_earnest_after_a_node_slept(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    for number in range(10):
-        ns.joins(f"broker-{number}")
+    ns = node("ns-1").begins(*(f"broker-{number}" for number in range(10)))
     ns.at(50).sleeps(3)
     for number in range(5):
         ns.after(4).leaves(f"broker-{number}", Cause.EXPIRED)
@@ -90,10 +75,7 @@ def a_broker_dies_in_earnest_after_a_node_slept(node: Nodes) -> None:
 def a_node_naps(node: Nodes) -> None:
     """Too short to be told; those that disagree go on to."""
     for name in ("ns-1", "ns-2"):
-        ns = node(name)
-        ns.starts()
-        ns.joins("broker-a")
-        ns.joins("broker-b")
+        ns = node(name).begins("broker-a", "broker-b")
         if name == "ns-1":
             ns.at(20).leaves("broker-b", Cause.UNREGISTER)
             ns.at(150).sleeps(2)
@@ -102,10 +84,7 @@ def a_node_naps(node: Nodes) -> None:
 
 def a_machine_is_suspended(node: Nodes) -> None:
     """The monotonic clock stands still meanwhile, and the node has not noticed."""
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
-    ns.joins("broker-b")
+    ns = node("ns-1").begins("broker-a", "broker-b")
     ns.at(60).beats("broker-a", "broker-b")
     ns.sets_clock(3600)
     for broker in ("broker-a", "broker-b"):
@@ -116,10 +95,7 @@ def a_machine_is_suspended(node: Nodes) -> None:
 
 def a_clock_is_set_back(node: Nodes) -> None:
     for name in ("ns-1", "ns-2"):
-        ns = node(name)
-        ns.starts()
-        ns.joins("broker-a")
-        ns.joins("broker-b")
+        ns = node(name).begins("broker-a", "broker-b")
         ns.at(600).beats("broker-a", "broker-b")
         if name == "ns-2":
             ns.sets_clock(-400)
@@ -128,31 +104,49 @@ def a_clock_is_set_back(node: Nodes) -> None:
 
 
 def a_disk_is_replaced(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
+    ns = node("ns-1").begins("broker-a")
     ns.at(600).beats("broker-a")
-    other = node("ns-2")
-    other.starts()
-    other.joins("broker-a")
+    other = node("ns-2").begins("broker-a")
     other.at(60).beats("broker-a")
-    again = Journal(other.node, at_s=300)
-    again.starts()
-    again.joins("broker-a")
+    again = Journal(other.node, at_s=300).begins("broker-a")
     again.after(300).beats("broker-a")
     other.records += again.records
     other.lives = {len(other.records) - len(again.records): "second"}
 
 
 def two_nodes_of_one_id_have_a_folder_each(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
+    ns = node("ns-1").begins("broker-a")
     ns.at(600).beats("broker-a")
-    again = Journal(ns.node, at_s=300)
-    again.starts()
-    again.joins("broker-a")
+    again = Journal(ns.node, at_s=300).begins("broker-a")
     again.after(300).beats("broker-a")
+    ns.lives = {len(ns.records): "second"}
+    ns.records += again.records
+
+
+def a_clock_is_set_back_and_a_broker_beats_on(node: Nodes) -> None:
+    ns = node("ns-1").begins("broker-a", "broker-b")
+    ns.at(600).beats("broker-a", "broker-b")
+    ns.sets_clock(-400)
+    ns.after(30).beats("broker-a", "broker-b")
+    ns.after(60).beats("broker-a", "broker-b")
+
+
+def a_disk_is_replaced_and_the_clock_set_back(node: Nodes) -> None:
+    """Its last life had told of everything up to 600 s when the next one began, at 300 s."""
+    ns = node("ns-1").begins("broker-a", "broker-b")
+    ns.at(600).beats("broker-a", "broker-b")
+    again = Journal(ns.node, at_s=300).begins("broker-a", "broker-b", "broker-c")
+    again.at(330).loses(7, since_s=320)
+    ns.lives = {len(ns.records): "second"}
+    ns.records += again.records
+
+
+def a_disk_is_replaced_and_the_clock_set_back_by_far(node: Nodes) -> None:
+    """To before the first life: only that it goes on shows that it is no old copy."""
+    ns = node("ns-1")
+    ns.at(3600).begins("broker-a").at(3700).beats("broker-a")
+    again = Journal(ns.node).begins("broker-a")
+    again.at(4000).loses(7, since_s=3990)
     ns.lives = {len(ns.records): "second"}
     ns.records += again.records
 
@@ -168,4 +162,7 @@ SLEEPERS: tuple[Story, ...] = (
     a_clock_is_set_back,
     a_disk_is_replaced,
     two_nodes_of_one_id_have_a_folder_each,
+    a_clock_is_set_back_and_a_broker_beats_on,
+    a_disk_is_replaced_and_the_clock_set_back,
+    a_disk_is_replaced_and_the_clock_set_back_by_far,
 )

@@ -30,18 +30,14 @@ def a_broker_flaps(node: Nodes) -> None:
 
 
 def a_broker_is_restarted_by_hand(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
+    ns = node("ns-1").begins("broker-a")
     for _ in range(2):
         ns.after(60).leaves("broker-a", Cause.UNREGISTER)
         ns.after(10).joins("broker-a")
 
 
 def a_gap_is_nearly_too_long(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
+    ns = node("ns-1").begins("broker-a")
     ns.after(60).beats("broker-a", gaps_s=[30, 90])
     ns.after(60).beats("broker-a", gaps_s=[91])
     ns.after(60).beats("broker-a", gaps_s=[95])
@@ -59,10 +55,7 @@ def a_timeout_is_longer(node: Nodes) -> None:
 
 
 def a_broker_falls_silent(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
-    ns.joins("broker-b")
+    ns = node("ns-1").begins("broker-a", "broker-b")
     ns.after(60).beats("broker-a", "broker-b")
     ns.after(60).beats("broker-b")
     ns.after(60).beats("broker-b")
@@ -70,10 +63,7 @@ def a_broker_falls_silent(node: Nodes) -> None:
 
 
 def a_node_restarts_and_hears_of_nobody_at_first(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
-    ns.joins("broker-b")
+    ns = node("ns-1").begins("broker-a", "broker-b")
     ns.after(60).beats("broker-a", "broker-b")
     ns.stops()
     ns.after(600).starts(brokers=2)
@@ -98,10 +88,7 @@ def one_node_loses_a_broker(node: Nodes) -> None:
 
 def nodes_disagree_for_a_moment(node: Nodes) -> None:
     for name, at_s in (("ns-1", 100), ("ns-2", 160)):
-        ns = node(name)
-        ns.starts()
-        ns.joins("broker-a")
-        ns.joins("broker-b")
+        ns = node(name).begins("broker-a", "broker-b")
         ns.at(at_s).leaves("broker-a")
         ns.at(400).beats("broker-b")
 
@@ -130,9 +117,7 @@ def changes_come_in_another_order(node: Nodes) -> None:
 
 def a_slave_is_missing_on_one_node(node: Nodes) -> None:
     for name in ("ns-1", "ns-2"):
-        ns = node(name)
-        ns.starts()
-        ns.joins("broker-a")
+        ns = node(name).begins("broker-a")
         if name == "ns-1":
             ns.joins("broker-a", broker_id=1)
         ns.at(95).beats("broker-a")
@@ -140,10 +125,7 @@ def a_slave_is_missing_on_one_node(node: Nodes) -> None:
 
 def a_node_is_cut_off(node: Nodes) -> None:
     for name in ("ns-1", "ns-2"):
-        ns = node(name)
-        ns.starts()
-        ns.joins("broker-a")
-        ns.joins("broker-b")
+        ns = node(name).begins("broker-a", "broker-b")
         ns.at(60).beats("broker-a", "broker-b")
         if name == "ns-2":
             ns.at(70).leaves("broker-a")
@@ -152,10 +134,7 @@ def a_node_is_cut_off(node: Nodes) -> None:
 
 def a_node_is_stopped(node: Nodes) -> None:
     for name in ("ns-1", "ns-2"):
-        ns = node(name)
-        ns.starts()
-        ns.joins("broker-a")
-        ns.joins("broker-b")
+        ns = node(name).begins("broker-a", "broker-b")
         if name == "ns-1":
             ns.at(60).stops()
         else:
@@ -164,18 +143,14 @@ def a_node_is_stopped(node: Nodes) -> None:
 
 
 def a_node_is_alone_from_the_beginning(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
+    ns = node("ns-1").begins("broker-a")
     ns.at(1000).beats("broker-a")
     other = node("ns-2")
     other.starts()
 
 
 def a_journal_begins_in_the_middle(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
+    ns = node("ns-1").begins("broker-a")
     ns.joins("broker-b", topics=["orders", "refunds"])
     ns.at(1000).beats("broker-a", "broker-b")
     other = node("ns-2")
@@ -185,38 +160,26 @@ def a_journal_begins_in_the_middle(node: Nodes) -> None:
 
 
 def brokers_vanish_together(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    for number in range(10):
-        ns.joins(f"broker-{number}")
+    ns = node("ns-1").begins(*(f"broker-{number}" for number in range(10)))
     for number in range(5):
         ns.after(10).leaves(f"broker-{number}", Cause.IDLE)
     ns.after(100).beats(*(f"broker-{number}" for number in range(5, 10)))
 
 
 def brokers_are_shut_down_together(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    for number in range(10):
-        ns.joins(f"broker-{number}")
+    ns = node("ns-1").begins(*(f"broker-{number}" for number in range(10)))
     for number in range(9):
         ns.after(1).leaves(f"broker-{number}", Cause.UNREGISTER)
 
 
 def brokers_die_one_by_one(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    for number in range(10):
-        ns.joins(f"broker-{number}")
+    ns = node("ns-1").begins(*(f"broker-{number}" for number in range(10)))
     for number in range(9):
         ns.after(40).leaves(f"broker-{number}")
 
 
 def two_brokers_of_which_one_flaps(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    for broker in ("broker-a", "broker-b"):
-        ns.joins(broker)
+    ns = node("ns-1").begins("broker-a", "broker-b")
     for _ in range(3):
         ns.after(8).leaves("broker-a", Cause.CONNECTION_CLOSED)
         ns.after(8).joins("broker-a")
@@ -258,6 +221,15 @@ def clients_ask_often_in_a_short_window(node: Nodes) -> None:
     ns.after(10).is_asked({}, window_s=10)
 
 
+def clients_ask_at_the_end_of_a_node(node: Nodes) -> None:
+    """Its last window is cut short, and counts what came at once."""
+    ns = node("ns-1")
+    ns.starts()
+    ns.after(60).is_asked({})
+    ns.after(0.2).is_asked({"oders": 3}, window_s=0.2)
+    ns.stops()
+
+
 def clients_ask_for_everything(node: Nodes) -> None:
     ns = node("ns-1")
     ns.starts()
@@ -269,18 +241,14 @@ def clients_ask_for_everything(node: Nodes) -> None:
 
 
 def a_node_is_killed(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
+    ns = node("ns-1").begins("broker-a")
     ns.after(60).beats("broker-a")
     ns.is_killed(back_s=300)
     ns.after(1).starts(brokers=1)
 
 
 def a_killed_node_had_answered_since_its_last_record(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
+    ns = node("ns-1").begins("broker-a")
     ns.after(60).beats("broker-a")
     ns.is_killed(back_s=300, alive_s=52)
     ns.after(1).starts(brokers=1)
@@ -288,10 +256,7 @@ def a_killed_node_had_answered_since_its_last_record(node: Nodes) -> None:
 
 def a_disk_is_full(node: Nodes) -> None:
     for name in ("ns-1", "ns-2"):
-        ns = node(name)
-        ns.starts()
-        ns.joins("broker-a")
-        ns.joins("broker-b")
+        ns = node(name).begins("broker-a", "broker-b")
         if name == "ns-1":
             ns.at(200).loses(7, since_s=100)
             ns.at(260).restates()
@@ -300,10 +265,7 @@ def a_disk_is_full(node: Nodes) -> None:
 
 def a_segment_is_missing(node: Nodes) -> None:
     for name in ("ns-1", "ns-2"):
-        ns = node(name)
-        ns.starts()
-        ns.joins("broker-a")
-        ns.joins("broker-b")
+        ns = node(name).begins("broker-a", "broker-b")
         ns.at(60).beats("broker-a", "broker-b")
         if name == "ns-1":
             ns.skip(500)
@@ -314,14 +276,8 @@ def a_segment_is_missing(node: Nodes) -> None:
 
 
 def a_clock_is_years_ahead(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
-    ns.joins("broker-b")
-    other = node("ns-2")
-    other.starts()
-    other.joins("broker-a")
-    other.joins("broker-b")
+    ns = node("ns-1").begins("broker-a", "broker-b")
+    other = node("ns-2").begins("broker-a", "broker-b")
     other.sets_clock(20 * 365 * 86_400).beats("broker-a", "broker-b")
     ns.at(100).leaves("broker-a")
 
@@ -337,9 +293,7 @@ def two_nodes_have_one_id(node: Nodes) -> None:
 
 
 def a_folder_is_there_twice(node: Nodes) -> None:
-    ns = node("ns-1")
-    ns.starts()
-    ns.joins("broker-a")
+    ns = node("ns-1").begins("broker-a")
     ns.records += list(ns.records)
 
 
@@ -367,6 +321,7 @@ STORIES: tuple[Story, ...] = (
     a_registration_grows,
     clients_ask_for_a_typo,
     clients_ask_often_in_a_short_window,
+    clients_ask_at_the_end_of_a_node,
     clients_ask_for_everything,
     a_node_is_killed,
     a_killed_node_had_answered_since_its_last_record,

@@ -3,16 +3,19 @@
 Plain Python over the truth of ``world``: nothing here knows how alerts are found. An alert is what
 its row says: kind, fleet, nodes, whom it is about, and from when to when it was open by the clocks
 of its nodes. Whatever it claims has to be true at a true time that these clocks can have meant; and
-what lasted long enough, in front of nodes that were awake all the time, has to be told.
+what lasted long enough, in front of nodes that were awake all the time, has to be told, if the
+watch was given the records of that time; and that it was not, too.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from routebook.events import JournalRecovered, NodeStalled, RecordsLost
+from world.knowledge import missing
 from world.plan import LEASE, BrokerStops, ClockSet, Cut, DiskFails, NodeDown
-from world.truth import EPOCH_MS, Key, Life, Span, Truth
+from world.truth import EPOCH_MS, Key, Life, Span, Truth, Written
+from world.watchfolders import Given, all_of
 
 SECOND = 1000
 LIMIT_MS = 90 * SECOND
@@ -41,19 +44,24 @@ class Told:
         return f"{self.kind} of {who} in {self.fleet}: {self.sentence}"
 
 
-def mistakes(truth: Truth, told: Iterable[Told]) -> Iterator[str]:
-    """Each a sentence about an alert that is wrong, or one that is missing."""
+def mistakes(truth: Truth, told: Iterable[Told], given: Given | None = None) -> Iterator[str]:
+    """Each a sentence about an alert that is wrong, or one that is missing.
+
+    Without ``given`` the watch had all that was written.
+    """
+    gift = given or all_of(truth)
     alerts = list(told)
     fleets = {fleet.name: {node.name for node in fleet.nodes} for fleet in truth.plan.fleets}
     for alert in alerts:
         if not set(alert.nodes) <= fleets.get(alert.fleet, set()):
             yield f"names nodes of another fleet: {alert}"
-        elif not _ALLOWED[alert.kind](_World(truth, alert.fleet), alert):
+        elif not _ALLOWED[alert.kind](_World(truth, alert.fleet, gift), alert):
             yield f"never happened: {alert}"
     for fleet in fleets:
-        world = _World(truth, fleet)
+        world = _World(truth, fleet, gift)
         mine = [alert for alert in alerts if alert.fleet == fleet]
         yield from _missing_about_nodes(world, mine)
+        yield from _missing_about_folders(world, mine)
         yield from _missing_divergences(world, mine)
         yield from _missing_mass_losses(world, mine)
 
@@ -61,14 +69,26 @@ def mistakes(truth: Truth, told: Iterable[Told]) -> Iterator[str]:
 class _World:
     """One fleet of a world."""
 
-    def __init__(self, truth: Truth, fleet: str) -> None:
+    def __init__(self, truth: Truth, fleet: str, given: Given) -> None:
         self.truth = truth
+        self.given = given
         self.name = fleet
         self.lives = truth.fleet(fleet)
         self.deeds = [deed for deed in truth.plan.deeds if deed.fleet == fleet]
 
     def lives_of(self, node: str) -> list[Life]:
         return [life for life in self.lives if life.node == node]
+
+    def read_of(self, life: Life) -> Sequence[Written]:
+        return self.given.records.get((life.node, life.incarnation), ())
+
+    def missing_of(self, life: Life) -> Iterator[tuple[Written, Written]]:
+        """Records that were read one after the other, with others between them."""
+        for before, after in pairwise(self.read_of(life)):
+            event = after.record.event
+            last_seq = event.last_seq if isinstance(event, JournalRecovered) else 0
+            if after.record.seq > before.record.seq + 1 and last_seq != before.record.seq:
+                yield before, after
 
     def when(self, node: str, wall_ms: int) -> list[tuple[Life, float]]:
         """True times at which a clock of ``node`` showed ``wall_ms``, or nearly."""
@@ -106,13 +126,16 @@ class _World:
         return [label for fleet, label in self.truth.brokers if fleet == self.name]
 
     def steady(self, life: Life, from_ms: float, to_ms: float) -> bool:
-        """Awake all the time, with a clock nobody touched, and all written down."""
+        """Awake all the time, with a clock nobody touched, and all written down and read."""
+        read = self.read_of(life)
+        if not read or to_ms > read[-1].true_ms:
+            return False
         if any(from_ms <= since <= to_ms for since, _ in (*life.phases, *life.clock)):
             return False
-        spans = (*life.losses, *life.stalls, *life.signs)
+        spans = (*life.losses, *life.stalls, *life.signs, *missing(life, read))
         if any(span.from_ms < to_ms and span.to_ms > from_ms for span in spans):
             return False
-        return life.phase(from_ms) == "awake" and to_ms < life.ends_ms
+        return life.phase(from_ms) == "awake"
 
 
 # -- whether what an alert says happened
@@ -224,8 +247,10 @@ def _stalled(world: _World, alert: Told) -> bool:
 
 
 def _silent(world: _World, alert: Told) -> bool:
-    """There was such a time in which it was not awake, or could not write."""
+    """There was such a time in which it was not awake, could not write or could not be read."""
     [node] = alert.nodes
+    if node in world.given.cut_off:
+        return True
     failures = [
         Span(deed.at_ms, deed.at_ms + deed.for_ms)
         for deed in world.deeds
@@ -240,11 +265,20 @@ def _silent(world: _World, alert: Told) -> bool:
 
 def _lost(world: _World, alert: Told) -> bool:
     [node] = alert.nodes
-    return any(life.losses for life in world.lives_of(node))
+    return any(
+        life.losses or any(True for _ in world.missing_of(life)) for life in world.lives_of(node)
+    )
+
+
+def _twice(world: _World, alert: Told) -> bool:
+    """Not one of them; but what is told at once of two lives may look like it."""
+    [node] = alert.nodes
+    lives = world.lives_of(node)
+    return len(lives) > 1 and any(_walks_back(world, life) for life in lives)
 
 
 def _never(world: _World, alert: Told) -> bool:
-    """Nobody has the name of another, a full registration or a wrong year in these worlds."""
+    """Nobody has a full registration or a wrong year in these worlds."""
     return False
 
 
@@ -257,7 +291,7 @@ _ALLOWED: dict[str, Callable[[_World, Told], bool]] = {
     "node_stalled": _stalled,
     "node_silent": _silent,
     "records_lost": _lost,
-    "node_id_twice": _never,
+    "node_id_twice": _twice,
     "clock_ahead": _never,
     "registration_size": _never,
     "unknown_topics": _never,
@@ -271,7 +305,7 @@ def _missing_about_nodes(world: _World, alerts: list[Told]) -> Iterator[str]:
     for life in world.lives:
         if _walks_back(world, life):
             continue
-        for written in life.written:
+        for written in world.read_of(life):
             event = written.record.event
             match event:
                 case NodeStalled() if event.to_ms - event.from_ms >= _STALL_MS:
@@ -291,6 +325,29 @@ def _missing_about_nodes(world: _World, alerts: list[Told]) -> Iterator[str]:
             ):
                 at_s = written.true_ms / SECOND
                 yield f"missing: {kind} of {life.node} in {world.name} at {at_s:g} s"
+
+
+def _missing_about_folders(world: _World, alerts: list[Told]) -> Iterator[str]:
+    """That records of a node are missing, or cannot be read, is told as well."""
+    for life in world.lives:
+        for before, after in world.missing_of(life):
+            if _walks_back(world, life) or any(
+                alert.kind == "records_lost"
+                and alert.nodes == (life.node,)
+                and alert.began_ms <= before.record.wall_ms + SLACK_MS
+                and (alert.resolved_ms is None or alert.resolved_ms >= before.record.wall_ms)
+                for alert in alerts
+            ):
+                continue
+            seqs = f"{before.record.seq + 1} to {after.record.seq - 1}"
+            yield f"missing: records_lost of {life.node} in {world.name}: {seqs}"
+    names = {life.node for life in world.lives}
+    for node, healed in world.given.cut_off.items():
+        silent = [a for a in alerts if a.kind == "node_silent" and a.nodes == (node,)]
+        if node in names and not silent:
+            yield f"missing: node_silent of {node} in {world.name}, whose segment is cut off"
+        if node in names and healed and any(alert.resolved_ms is None for alert in silent):
+            yield f"missing: the end of node_silent of {node} in {world.name}"
 
 
 def _walks_back(world: _World, life: Life) -> bool:

@@ -55,7 +55,7 @@ class Knowledge:
 
 
 def known_of(life: Life, held: Sequence[Written]) -> Knowledge:
-    unknown = [*_missing(life, held), *_stalls(life, held), *_losses(life), *_between(life, held)]
+    unknown = [*missing(life, held), *_stalls(life, held), *_losses(life), *_between(life, held)]
     return Knowledge(life, held, unknown)
 
 
@@ -70,7 +70,7 @@ def _losses(life: Life) -> list[Span]:
     ]
 
 
-def _missing(life: Life, held: Sequence[Written]) -> list[Span]:
+def missing(life: Life, held: Sequence[Written]) -> list[Span]:
     """From the last record before missing ones until the tables are known again."""
     spans = []
     first = held[0].record

@@ -155,8 +155,28 @@ def draw(seed: int) -> Plan:
     deeds: list[Deed] = []
     for fleet in fleets:
         deeds += _deeds(rng, fleet, lasts_ms)
+    deliveries = rng.randint(2, 5)
+    apart = random.Random(f"apart {seed}")
+    if apart.random() < 0.15:
+        fleets = (_in_step(fleets[0]), *fleets[1:])
+        deeds += _partition(apart, fleets[0], lasts_ms)
     deeds.sort(key=lambda deed: deed.at_ms)
-    return Plan(seed, lasts_ms, fleets, tuple(deeds), rng.randint(2, 5))
+    return Plan(seed, lasts_ms, fleets, tuple(deeds), deliveries)
+
+
+def _in_step(fleet: FleetPlan) -> FleetPlan:
+    """Its brokers beat every half minute from their start on, as real ones do."""
+    brokers = [replace(each, beats_ms=each.starts_ms % BEAT) for each in fleet.brokers]
+    return replace(fleet, brokers=tuple(brokers))
+
+
+def _partition(rng: random.Random, fleet: FleetPlan, lasts_ms: int) -> Iterator[Deed]:
+    """No broker reaches one of the nodes; they all do again at the same moment."""
+    node = rng.choice(fleet.nodes).name
+    at_ms = rng.choice([SECOND, rng.randint(SECOND, lasts_ms // 2)])
+    for_ms = rng.choice([40, 150, 400]) * SECOND + rng.randint(0, 3000)
+    for broker in fleet.brokers:
+        yield Cut(at_ms, fleet.name, broker.label, node, for_ms)
 
 
 def _fleet(rng: random.Random, name: str) -> FleetPlan:

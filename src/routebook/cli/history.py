@@ -119,8 +119,9 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path),
         multiple=True,
         metavar="DIR",
-        help="A node's journal folder; once for each node. With -n, or else NAMESRV_ADDR, nodes are"
-        " asked for their latest records instead. Without any: the journal of a node of yours.",
+        help="A node's journal, or the folder it is in; once for each node. With -n, or else"
+        " NAMESRV_ADDR, nodes are asked for their latest records instead. Without any: the journal"
+        " of a node of yours.",
     )(shown)
 
 

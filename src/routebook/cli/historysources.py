@@ -11,8 +11,8 @@ from pathlib import Path
 from time import monotonic, time_ns
 from typing import Any
 
-from routebook.cli.errors import CannotAsk
-from routebook.cli.journal import default_folder
+from routebook.cli.errors import CannotAsk, Negative
+from routebook.cli.journal import default_folder, journal_at
 from routebook.cli.nameservers import Asking
 from routebook.cli.output import say
 from routebook.client import NameServerError, NodeClient
@@ -43,16 +43,23 @@ class Source:
 def sources(
     folders: Sequence[Path], namesrv_addr: str | None, asking: Asking, downloads: Path
 ) -> list[Source]:
-    """Those to ask; raises CannotAsk when no node answers."""
+    """Those to ask; raises CannotAsk when no node answers, Negative where there is no journal."""
     if folders:
-        return [Source(folder, f"journal {folder}") for folder in folders]
+        return [_in_folder(folder) for folder in folders]
     if namesrv_addr is not None:
         return list(_downloaded(asking, downloads))
     if os.environ.get("NAMESRV_ADDR"):
         say("NAMESRV_ADDR says which nodes are asked; --journal DIR reads a folder instead.")
         return list(_downloaded(asking, downloads))
-    folder = default_folder()
-    return [Source(folder, f"journal {folder}")]
+    return [_in_folder(default_folder())]
+
+
+def _in_folder(given: Path) -> Source:
+    try:
+        folder = journal_at(given)
+    except JournalError as error:
+        raise Negative(str(error)) from error
+    return Source(folder, f"journal {folder}")
 
 
 @dataclass(frozen=True, slots=True)

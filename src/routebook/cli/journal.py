@@ -50,16 +50,24 @@ class _Damage:
             raise click.exceptions.Exit(NO)
 
 
+def journal_at(given: Path) -> Path:
+    """The journal that somebody means by ``given``, who is told if it is another folder.
+
+    Raises JournalError.
+    """
+    found = locate(given)
+    if found != given:
+        say(f"Note: {given} is no journal; this is {found}")
+    return found
+
+
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give ``command`` --journal and --json, and errors of the journal as sentences."""
 
     @functools.wraps(command)
     def wrapped(folder: Path | None, as_json: bool, **others: Any) -> Any:
-        given = folder or default_folder()
         try:
-            found = locate(given)
-            if found != given:
-                say(f"Note: {given} is no journal; this is {found}")
+            found = journal_at(folder or default_folder())
             return command(folder=found, output=Output(as_json), **others)
         except JournalError as error:
             raise Negative(str(error)) from error

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from routebook.history.awareness import Awareness, Epoch
-from routebook.history.skew import LEAST_UNCERTAINTY_MS, OWN_CLOCK, Skew, samples_of, skew_of
+from routebook.history.skew import (
+    LEAST_UNCERTAINTY_MS,
+    OWN_CLOCK,
+    Measured,
+    Skew,
+    samples_of,
+    skew_of,
+)
 
 Spot = tuple[int, int]  # number of the node, number of its epoch
 
@@ -95,11 +102,11 @@ def _measured(
     """Of each epoch how far others are ahead of it, as far as they saw anything together."""
     found: dict[Spot, dict[Spot, Skew]] = defaultdict(dict)
     for (i, here), (j, there) in combinations(enumerate(nodes), 2):
-        offsets: dict[tuple[Spot, Spot], list[int]] = defaultdict(list)
+        samples: dict[tuple[Spot, Spot], list[Measured]] = defaultdict(list)
         for sample in samples_of(here.seen, there.seen, here.awake_at, there.awake_at):
             pair = (i, sample.here.epoch), (j, sample.there.epoch)
-            offsets[pair].append(sample.offset_ms)
-        skews = {pair: skew_of(each) for pair, each in offsets.items()}
+            samples[pair].append(sample.measured)
+        skews = {pair: skew_of(each) for pair, each in samples.items()}
         now = _asked(readings[i], readings[j])
         if now is not None:
             skews[(i, len(here.epochs) - 1), (j, len(there.epochs) - 1)] = now

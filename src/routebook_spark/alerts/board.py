@@ -40,6 +40,8 @@ class Node:
     life: str = ""  # of its data folder
     life_ms: int = 0  # when that began
     former: list[str] = field(default_factory=list)  # lives
+    rival: str = ""  # another life that wrote meanwhile, since this one last did
+    rival_ms: int = 0
     wall_ms: int = 0  # of the last record, as it says
     mono_ms: int | None = None  # of the last record; None if the next may be of another boot
     off_ms: int = 0  # by how much the clock was set in all: so far it may be off
@@ -52,6 +54,7 @@ class Node:
     honest: bool = True  # it says itself when it sleeps, and holds that against nobody
     waking_ms: int = 0  # until then what brokers seem to do may only be how it woke up
     settled_ms: int = 0  # from then on it has had time to find out what it had slept through
+    whole_ms: int = 0  # since when it is known whole
 
     @property
     def silence_ms(self) -> int:
@@ -71,13 +74,13 @@ class Claim:
     """What a node says of a group; ``addrs`` is None as long as nobody said.
 
     ``topics`` and what follows count from the beginning of the group, and say nothing unless that
-    was ``told``.
+    was ``told``. ``said_ms`` is since when it says this: of what it said before nothing is kept.
     """
 
     cluster: str
     broker: str
     node: str
-    since_ms: int
+    said_ms: int
     present: bool = True
     arriving: bool = False  # its first registration is not complete
     told: bool = False

@@ -18,8 +18,40 @@ def find_claim(board: Board, group: Group, node: Node) -> tuple[bool, Claim | No
     return True, claim if claim is not None and claim.present and not claim.arriving else None
 
 
+def said_since_ms(board: Board, group: Group, node: Node) -> int:
+    """Since when ``node`` says of a group what it says; what it said before that is not kept."""
+    claim = board.claims.get(group, {}).get(node.name)
+    return node.whole_ms if claim is None else claim.said_ms
+
+
+def set_back(board: Board, node: Node, *, at_ms: int) -> None:
+    """The clock of ``node`` went back: what it says it has been saying all the time."""
+    node.whole_ms = min(node.whole_ms, at_ms)
+    for claim in board.each_claim(node.name):
+        claim.said_ms = min(claim.said_ms, at_ms)
+
+
 def take(board: Board, node: Node, fact: Fact) -> list[Member]:
     """Note what a fact says of a broker; returns processes that came back or left unwanted."""
+    before = _saying(board, node, fact)
+    changed = _take(board, node, fact)
+    claim = board.claims[fact.cluster or "", fact.broker or ""][node.name]
+    if _saying(board, node, fact) != before:
+        claim.said_ms = fact.at_ms
+    return changed
+
+
+def _saying(board: Board, node: Node, fact: Fact) -> tuple[object, ...]:
+    claim = board.claims.get((fact.cluster or "", fact.broker or ""), {}).get(node.name)
+    if claim is None:
+        return ()
+    return (
+        *(claim.present, claim.arriving, claim.told),
+        *(claim.addrs, claim.topics, claim.digest),
+    )
+
+
+def _take(board: Board, node: Node, fact: Fact) -> list[Member]:
     match fact.type:
         case "BrokerRegistered":
             return _registered(board, node, fact)
@@ -84,11 +116,9 @@ def _left(board: Board, node: Node, fact: Fact) -> list[Member]:
     claim = _claim(board, node, fact)
     claim.addrs = _listing(fact)
     if not fact.addrs and fact.cause != REPLACED:
-        if node.whole:
-            board.drop_claim(claim)
-        else:
-            claim.present = claim.arriving = False
-            claim.topics, claim.digest, claim.size_bytes = 0, 0, 0
+        claim.present = claim.arriving = claim.told = False
+        claim.addrs = None
+        claim.topics, claim.digest, claim.size_bytes = 0, 0, 0
     member = _find(board, node, fact)
     if member is None:
         return []
@@ -126,8 +156,7 @@ def _claim(board: Board, node: Node, fact: Fact) -> Claim:
     if claim is None:
         claim = Claim(fact.cluster, fact.broker, node.name, fact.at_ms)
         by_node[node.name] = claim
-    if not claim.present:
-        claim.present, claim.since_ms = True, fact.at_ms
+    claim.present = True
     return claim
 
 

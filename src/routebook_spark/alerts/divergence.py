@@ -2,14 +2,16 @@
 
 Nodes are compared two by two, those that are sure. A dispute is an alert when both have written
 records from after its limit: until then one of them may have changed its mind, in records that have
-not come yet. The limit begins when both have had time to find out what they had slept through. A
-node that lists nobody, and is too old to write all the same, is taken at its word.
+not come yet. Records of one node may come long before those of another: a dispute begins when both
+said what they say, and begins anew when the one that is behind says something else. The limit
+begins when both have had time to find out what they had slept through. A node that lists nobody,
+and is too old to write all the same, is taken at its word.
 """
 
 from itertools import combinations
 
 from routebook_spark.alerts.board import Board, Claim, Dispute, Group, Node
-from routebook_spark.alerts.brokers import find_claim
+from routebook_spark.alerts.brokers import find_claim, said_since_ms
 from routebook_spark.alerts.ledger import Kind, Subject
 from routebook_spark.alerts.skew import allowance_ms
 from routebook_spark.alerts.words import counted, listed, moment, span
@@ -30,8 +32,13 @@ def compare(board: Board, group: Group, *, at_ms: int) -> None:
             board.ledger.release(
                 _subject(group), " ".join(pair), at_ms=at_ms, sentence=_ending(board, dispute)
             )
-    for pair in found - known.keys():
-        board.disputes.setdefault(group, {})[pair] = Dispute(*group, *pair, began_ms=at_ms)
+    for pair in found:
+        said_ms = max(said_since_ms(board, group, board.nodes[name]) for name in pair)
+        if pair not in known:
+            dispute = Dispute(*group, *pair, began_ms=max(at_ms, said_ms))
+            board.disputes.setdefault(group, {})[pair] = dispute
+        elif at_ms < said_ms:
+            known[pair].began_ms = max(known[pair].began_ms, said_ms)
 
 
 def compare_all(board: Board, *, at_ms: int) -> None:

@@ -25,6 +25,9 @@ BUCKETS = 8
 AHEAD_MS = 60_000
 """How much further than the clock here one of a node is believed."""
 
+SHORTEST_WINDOW_MS = 10_000
+"""A window cut short, by a stop or a sleep, says little of what is asked in a minute."""
+
 FACTS = struct(
     bucket=INT,
     fleet=STRING,
@@ -305,7 +308,7 @@ def _bytes(alike: Column) -> Column:
 
 
 def _storms(unknown_per_minute: float) -> Column:
-    window_ms = F.greatest(F.col("data.window_ms"), F.lit(1))
+    window_ms = F.greatest(F.col("data.window_ms"), F.lit(SHORTEST_WINDOW_MS))
     often = F.filter(
         _or_none(F.col("data.queries")),
         lambda query: (

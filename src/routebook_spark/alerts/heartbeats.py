@@ -73,6 +73,13 @@ def let_go(board: Board, node: Node, *, at_ms: int, sentence: str) -> None:
             board.ledger.release(subject, hold.ground, at_ms=at_ms, sentence=sentence)
 
 
+def set_back(board: Board, node: Node, *, at_ms: int) -> None:
+    """The clock of ``node`` went back: nothing was heard, and no window ended, later than now."""
+    node.window_at_ms = min(node.window_at_ms, at_ms)
+    for member in board.each_member(node.name):
+        member.heard_ms = min(member.heard_ms, at_ms)
+
+
 def look(board: Board, node: Node) -> None:
     """Find members that ``node`` lists and did not hear of in its last windows."""
     for member in board.each_member(node.name):

@@ -73,7 +73,7 @@ def forget(board: Board, *, now_ms: int) -> list[Alert]:
         if not member.listed and max(member.left_ms, member.heard_ms) < past_ms:
             board.drop_member(member)
     for claim in board.each_claim():
-        if not claim.present and claim.since_ms < past_ms:
+        if not claim.present and claim.said_ms < past_ms:
             board.drop_claim(claim)
     return board.ledger.take()
 
@@ -129,7 +129,12 @@ def _take(board: Board, fact: Fact) -> None:
     if fact.seq <= node.seq:
         nodes.repeated(board, node, fact)
         return
+    went_back = fact.at_ms < node.clock_ms
+    if went_back:
+        brokers.set_back(board, node, at_ms=fact.at_ms)
     nodes.take(board, node, fact)
+    if went_back:
+        heartbeats.set_back(board, node, at_ms=fact.at_ms)
     node.clock_ms = fact.at_ms
     if fact.content is not None:
         divergence.look(board)  # by what was known of the clocks so far
@@ -174,7 +179,8 @@ def _take_broker(board: Board, node: Node, fact: Fact, *, believed: bool) -> Non
     assert fact.broker is not None
     group = (fact.cluster, fact.broker)
     _look_back(board, node, fact)
-    known = node.name in board.claims.get(group, {})
+    claim = board.claims.get(group, {}).get(node.name)
+    known = claim is not None and claim.present
     for member in brokers.take(board, node, fact):
         if believed:
             flapping.come_or_gone(board, member, fact.cause, at_ms=fact.at_ms)

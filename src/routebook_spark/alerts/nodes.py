@@ -49,13 +49,16 @@ def repeated(board: Board, node: Node, fact: Fact) -> None:
 def in_this_life(board: Board, node: Node, fact: Fact) -> bool:
     """Whether a fact is of the data folder the node has now, be it a new one since this fact."""
     if fact.incarnation == node.life:
+        if node.rival:
+            _twice(board, node, fact)
+            node.rival = ""
         return True
     if fact.seq > node.seq and "" in (fact.incarnation, node.life):
         node.life = node.life or fact.incarnation  # nobody had said so far
         return True
-    if fact.incarnation in node.former or fact.at_ms < node.clock_ms - _OVERLAP_MS:
+    if not _takes_over(node, fact):
         if fact.at_ms > node.life_ms + _OVERLAP_MS:
-            _twice(board, node, fact)
+            node.rival, node.rival_ms = fact.incarnation, fact.at_ms
         _bury(node, fact.incarnation)
         return False
     heartbeats.look(board, node)
@@ -63,6 +66,8 @@ def in_this_life(board: Board, node: Node, fact: Fact) -> bool:
     divergence.look(board)
     brokers.forget(board, node)
     _bury(node, node.life)
+    node.former = [life for life in node.former if life != fact.incarnation]
+    node.rival = ""
     node.life, node.life_ms, node.seq = fact.incarnation, fact.at_ms, fact.seq - 1
     node.running, node.lost, node.whole, node.live, node.mono_ms = True, False, False, None, None
     _release_all(board, node, fact, f"{node.name} has a new data folder.")
@@ -76,25 +81,43 @@ def in_this_life(board: Board, node: Node, fact: Fact) -> bool:
     return True
 
 
+def _takes_over(node: Node, fact: Fact) -> bool:
+    """Whether a fact of another life is of one that took the place of that the node has.
+
+    One that goes on when the other has fallen silent does; so does one that is born while the
+    other lived, for if that goes on to live there are two, and it will show. Whatever is older is
+    a copy.
+    """
+    if fact.at_ms > node.clock_ms + node.silence_ms:
+        return True
+    if fact.incarnation in node.former:
+        return False
+    born = fact.seq == 1 and fact.at_ms > node.life_ms
+    return born or fact.at_ms >= node.clock_ms - _OVERLAP_MS
+
+
 def _bury(node: Node, life: str) -> None:
     if life not in node.former:
         node.former = [*node.former, life][-_LIVES:]
 
 
 def _twice(board: Board, node: Node, fact: Fact) -> None:
+    """The life of ``fact`` goes on, and so did its rival."""
     if not fact.home:
         return
+    rival, rival_ms = node.rival, node.rival_ms
     board.ledger.hold(
         Subject(Kind.NODE_ID_TWICE, node=node.name),
         "life",
-        since_ms=fact.at_ms,
+        since_ms=min(rival_ms, fact.at_ms),
         at_ms=fact.at_ms,
         telling=lambda nodes: (
-            f"Two nodes write records as {node.name} at the same time, in two data folders: one of"
-            f" them at {moment(fact.at_ms)}, the other since {moment(node.life_ms)}. Only the"
-            " latter is watched; give one of them another nodeId."
+            f"Two nodes write records as {node.name} at the same time, by their clocks, in two data"
+            f" folders: one of them at {moment(rival_ms)}, the other since"
+            f" {moment(node.life_ms)}. Only the latter is watched; give one of them another nodeId,"
+            " unless its clock was set back when its disk was replaced."
         ),
-        evidence={"life": node.life, "other": fact.incarnation},
+        evidence={"life": node.life, "other": rival},
     )
 
 
@@ -185,7 +208,7 @@ def _started(board: Board, node: Node, fact: Fact) -> None:
     node.window_ms = max(node.window_ms, node.window_before_ms, _WINDOW_MS)
     if fact.brokers == 0:
         brokers.forget(board, node)
-        node.whole, node.lost = True, False
+        node.whole, node.whole_ms, node.lost = True, fact.at_ms, False
     for claim in board.each_claim(node.name):
         claim.arriving = False
     for member in board.each_member(node.name):
@@ -261,7 +284,7 @@ def _restated(board: Board, node: Node, fact: Fact) -> None:
     if node.restated < (fact.count or 0):
         return  # records were lost again while it was being restated
     brokers.forget(board, node, unstated=True)
-    node.whole, node.lost = True, False
+    node.whole, node.whole_ms, node.lost = True, fact.at_ms, False
     node.live, node.window_at_ms = node.restated_live, max(node.window_at_ms, fact.at_ms)
     board.ledger.release(
         Subject(Kind.RECORDS_LOST, node=node.name),

@@ -5,7 +5,7 @@ a window in which there were fewer.
 """
 
 from routebook_spark.alerts.board import Board, Node
-from routebook_spark.alerts.facts import Fact
+from routebook_spark.alerts.facts import SHORTEST_WINDOW_MS, Fact
 from routebook_spark.alerts.ledger import Hold, Kind, Subject
 from routebook_spark.alerts.words import listed, moment
 
@@ -14,7 +14,7 @@ _ALL = "all"
 
 def take(board: Board, node: Node, fact: Fact) -> None:
     """Look at the counts of a window, or a part of them."""
-    window_ms = max(fact.window_ms or 0, 1)
+    window_ms = max(fact.window_ms or 0, SHORTEST_WINDOW_MS)
     for topic, unknown in fact.storms or []:
         _one(board, node, topic, fact, per_minute=int(unknown) * 60_000 / window_ms)
     if fact.home and fact.unknown:

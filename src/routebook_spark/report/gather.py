@@ -37,6 +37,7 @@ from routebook_spark.report.facts import (
     Spell,
 )
 from routebook_spark.report.incidents import incidents
+from routebook_spark.report.known import known_period
 from routebook_spark.report.rows import (
     TOP,
     collected,
@@ -131,17 +132,12 @@ def period_of(
     *,
     fleet: str | None = None,
 ) -> Period:
-    """What is asked for; without an end it is the last record. Raises PipelineError."""
+    """What is asked for; without an end it is that of what is known. Raises PipelineError."""
     known_fleets = fleets_of(lake)
     if fleet is not None and fleet not in known_fleets:
         raise NoSuchFleet(fleet, known_fleets)
     part = lake if fleet is None else fleet_lake(lake, fleet)
-    ends = part.read(NODE_COVERAGE).agg(
-        F.min("from_at").alias("from_at"), F.max("to_at").alias("to_at")
-    )
-    (row,) = collected(ends)
-    # The last record is part of it.
-    known = Period(row["from_at"], row["to_at"] + timedelta(milliseconds=1))
+    known = known_period(part)
     until = to_at or known.to_at
     period = Period(from_at or max(known.from_at, until - LONGEST), until)
     if period.from_at >= min(period.to_at, known.to_at) or period.to_at <= known.from_at:

@@ -256,6 +256,7 @@ def _skew_frame(days: DataFrame, samples: DataFrame) -> DataFrame:
                 Clock(row.fleet, row.against, row.against_incarnation, row.against_epoch),
                 row.against_day,
                 row.offset_ms,
+                row.seen_ms,
             )
             for row in samples.collect()
         ),

@@ -3,9 +3,9 @@
     rows = common_clock(days, samples)
 
 It is the clock of the first node, by name, in the first epoch of it. Others are compared with that,
-or with one that was, by what both saw; days with few samples are judged by all there were up to
-them. So it does not move when the first node is absent. Where nobody is left who could be compared
-with anybody known, the first of those who are there begins a new one.
+or with one that was, by what both saw; days whose samples do not tell are judged by all there were
+up to them. So it does not move when the first node is absent. Where nobody is left who could be
+compared with anybody known, the first of those who are there begins a new one.
 
 What was not measured is unknown, and stays so: None is not 0.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from routebook.history.skew import LEAST_SAMPLES, Skew, skew_of
+from routebook.history.skew import LEAST_SAMPLES, Measured, Skew, skew_of
 
 _MOST_LOOKED_AT = 1000
 
@@ -30,13 +30,25 @@ class Clock(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """How far ``clock`` was ahead of ``against``; days are those of each by itself."""
+    """How far ``clock`` was ahead of ``against``; days are those of each by itself.
+
+    ``seen_ms`` is when that was, by either clock.
+    """
 
     clock: Clock
     day: date
     against: Clock
     against_day: date
     offset_ms: int
+    seen_ms: int
+
+
+class _Seen(NamedTuple):
+    """A sample as one of the two has it."""
+
+    day: date
+    other_day: date
+    measured: Measured
 
 
 class SkewRow(NamedTuple):
@@ -83,11 +95,12 @@ class _Fleet:
         for day, clock in sorted(set(days)):
             self._days[day].append(clock)
             self._last_day[clock] = day
-        self._samples: defaultdict[Clock, defaultdict[Clock, list[tuple[date, date, int]]]]
+        self._samples: defaultdict[Clock, defaultdict[Clock, list[_Seen]]]
         self._samples = defaultdict(lambda: defaultdict(list))
         for one in samples:
-            self._samples[one.clock][one.against].append((one.day, one.against_day, one.offset_ms))
-            self._samples[one.against][one.clock].append((one.against_day, one.day, -one.offset_ms))
+            ahead, behind = (Measured(ms, one.seen_ms) for ms in (one.offset_ms, -one.offset_ms))
+            self._samples[one.clock][one.against].append(_Seen(one.day, one.against_day, ahead))
+            self._samples[one.against][one.clock].append(_Seen(one.against_day, one.day, behind))
         for others in self._samples.values():
             for listed in others.values():
                 listed.sort()
@@ -126,11 +139,13 @@ class _Fleet:
         """As of ``day``, by the clock that tells it best."""
         candidates = []
         for other, listed in self._samples[clock].items():
-            until = [each for each in listed if each[0] <= day][-_MOST_LOOKED_AT:]
-            today = [each for each in until if each[0] == day]
-            used = today if len(today) >= LEAST_SAMPLES else until
-            base = self._as_of(other, max((each[1] for each in used), default=None))
-            skew = skew_of(each[2] for each in used)
+            until = [each for each in listed if each.day <= day][-_MOST_LOOKED_AT:]
+            used = [each for each in until if each.day == day]
+            skew = skew_of(each.measured for each in used)
+            if len(used) < LEAST_SAMPLES or not skew.known:
+                used = until
+                skew = skew_of(each.measured for each in used)
+            base = self._as_of(other, max((each.other_day for each in used), default=None))
             if base is not None and skew.offset_ms is not None:
                 candidates.append((_by(skew, base), other))
         if not candidates:

@@ -3,8 +3,9 @@
 A broker registers with all nodes at about the same time, and its data version tells one of its
 registrations from the next. Where two nodes took the same one, on whatever day, the difference of
 their times is that of their clocks, give or take the time it took to reach them. Times within two
-seconds of each other are surely one happening. Of others only the first ones count, and only where
-it cannot be that the later node was away when the other one saw it. The rules and their numbers are
+seconds of each other are surely one happening. Of others the first ones count, the second and so on
+where both saw it as often, and only where it cannot be that the later node was away when the other
+one saw it. The rules and their numbers are
 those of ``routebook.history.skew``.
 
 What the samples mean for the clocks of a fleet is worked out by ``commonclock``.
@@ -13,12 +14,15 @@ What the samples mean for the clocks of a fleet is worked out by ``commonclock``
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from routebook.history.skew import AGREE_MS
+from routebook.history.skew import AGREE_MS, MOMENT_MS
 from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.breaks import clock_epochs, epoch_of
 
 MOST_SAMPLES = 100
-"""Of two clocks and a day: the first ones."""
+"""Of two clocks and a day: the first ones of its minutes, in turn.
+
+All of one moment may only show that a node could not be reached before.
+"""
 
 _CONTENT = ("fleet", "cluster", "broker", "addr", "data_version")
 
@@ -80,15 +84,19 @@ def clock_samples(sightings: DataFrame, coverage: DataFrame, spans: DataFrame) -
         & (apart_ms <= AGREE_MS)
     )
     any_near = F.max("near").over(Window.partitionBy(*_CONTENT, *both))
-    first = F.col("here.is_first") & F.col("there.is_first") & ~_away()
-    pair_of_a_day = Window.partitionBy(
-        "fleet", *both, "there.clock_epoch", "here.clock_epoch", "there.day"
-    ).orderBy("there.seq", "here.seq")
+    same = F.col("here.time") == F.col("there.time")
+    as_often = (F.col("here.time") == 1) | (F.col("here.times") == F.col("there.times"))
+    alike = same & as_often & ~_away()
+    of_a_day = ("fleet", *both, "there.clock_epoch", "here.clock_epoch", "there.day")
+    minute = F.floor(F.col("there.wall_ms") / MOMENT_MS)
+    of_a_minute = Window.partitionBy(*of_a_day, minute).orderBy("there.seq", "here.seq")
+    turns = Window.partitionBy(*of_a_day).orderBy("turn", "there.seq", "here.seq")
     return (
         pairs.withColumn("near", near)
         .withColumn("any_near", any_near)
-        .where(F.col("near") | (~F.col("any_near") & first))
-        .withColumn("number", F.row_number().over(pair_of_a_day))
+        .where(F.col("near") | (~F.col("any_near") & alike))
+        .withColumn("turn", F.row_number().over(of_a_minute))
+        .withColumn("number", F.row_number().over(turns))
         .where(F.col("number") <= MOST_SAMPLES)
         .select(
             "fleet",
@@ -101,26 +109,28 @@ def clock_samples(sightings: DataFrame, coverage: DataFrame, spans: DataFrame) -
             F.col("here.clock_epoch").alias("against_epoch"),
             F.col("here.day").alias("against_day"),
             (F.col("there.wall_ms") - F.col("here.wall_ms")).alias("offset_ms"),
+            F.col("there.wall_ms").alias("seen_ms"),
         )
     )
 
 
 def _with_presence(sightings: DataFrame, coverage: DataFrame, spans: DataFrame) -> DataFrame:
-    """Sightings with ``covers`` and ``span`` of their witness, and whether each ``is_first``."""
+    """Sightings with ``covers`` and the span of their witness; each was a ``time`` of ``times``."""
     cover = F.struct(
         F.unix_millis("from_at").alias("from_ms"), F.unix_millis("to_at").alias("to_ms")
     )
     covers = coverage.groupBy(*WITNESS).agg(F.collect_list(cover).alias("covers"))
-    first = Window.partitionBy(*WITNESS, *_CONTENT[1:]).orderBy("seq")
+    content = Window.partitionBy(*WITNESS, *_CONTENT[1:])
     return (
-        sightings.withColumn("is_first", F.row_number().over(first) == 1)
+        sightings.withColumn("time", F.row_number().over(content.orderBy("seq")))
+        .withColumn("times", F.count("*").over(content))
         .join(F.broadcast(covers), list(WITNESS), "left")
         .join(F.broadcast(spans), list(WITNESS), "left")
     )
 
 
 def _side(seen: DataFrame, name: str) -> DataFrame:
-    told = ("node", "incarnation", "seq", "day", "wall_ms", "clock_epoch", "is_first")
+    told = ("node", "incarnation", "seq", "day", "wall_ms", "clock_epoch", "time", "times")
     return seen.select(*_CONTENT, F.struct(*told, "covers", "first_ms", "last_ms").alias(name))
 
 

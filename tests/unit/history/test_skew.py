@@ -3,7 +3,14 @@
 import pytest
 
 from routebook.events import RegistrationCompleted
-from routebook.history.skew import Skew, samples_of, sightings, skew_of
+from routebook.history.skew import (
+    MOMENT_MS,
+    Measured,
+    Skew,
+    samples_of,
+    sightings,
+    skew_of,
+)
 from support.stories import Story
 
 
@@ -20,7 +27,7 @@ def seen(offsets_ms: list[int], *, version: int | None = None) -> Story:
 def skew(first: Story, other: Story) -> Skew:
     here, there = (sightings((record, 0) for record in story.records) for story in (first, other))
     found = samples_of(here, there, lambda _: True, lambda _: True)
-    return skew_of(sample.offset_ms for sample in found)
+    return skew_of(sample.measured for sample in found)
 
 
 def test_the_median_of_what_both_saw_is_the_offset() -> None:
@@ -85,4 +92,15 @@ def test_what_a_broker_confirms_after_a_restart_says_nothing_of_clocks() -> None
     ],
 )
 def test_skew_is_known_from_samples_that_agree(samples: list[int], told: Skew) -> None:
-    assert skew_of(samples) == told
+    measured = [Measured(each, MOMENT_MS * number) for number, each in enumerate(samples)]
+    assert skew_of(measured) == told
+
+
+def test_samples_of_one_moment_may_be_one_absence_and_count_once() -> None:
+    """Brokers that started together could not reach one of the nodes for 200 s."""
+    late = [Measured(200_000 + number, 30_000 * number) for number in range(3)]
+    assert skew_of(late) == Skew(None, 0, 3, 1)
+    near = [Measured(3, 0), Measured(5, 1), Measured(4, 2)]
+    assert skew_of([*late, *near]) == Skew(4, 100, 6, 3)
+    again = Measured(200_000, MOMENT_MS + 1)
+    assert skew_of([*late, again]) == Skew(200_000, 100, 4, 4)
