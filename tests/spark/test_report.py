@@ -240,6 +240,19 @@ def test_a_clock_years_ahead_does_not_move_the_period(
     assert period_of(lake) == Period(T0, at(HOUR_MS + 1))
 
 
+def test_a_fleet_that_cannot_be_believed_is_there_and_unknown(spark: SparkSession) -> None:
+    """Its first segments never came, and nothing was stated anew since."""
+    days = [{"day": T0.date(), "node": "ns-9", "fleet": "new", "samples": 0, "assumed": False}]
+    lake = InMemory(spark, "memory", {tables.CLOCK_SKEW: days})
+    period = period_of(lake, fleet="new")
+    assert (period.from_at.date(), period.seconds) == (T0.date(), 86_400)
+    report = gather(lake, period, title=TITLE)
+    (fleet,) = report.fleets
+    (node,) = fleet.quality.nodes
+    assert (fleet.fleet, node.node, node.known_s, node.unknown_s) == ("new", "ns-9", 0, 86_400)
+    assert "its first records are missing" in page(report)
+
+
 def test_no_tables_are_an_error_that_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     result = CliRunner().invoke(

@@ -5,7 +5,7 @@ happened. A clock is not believed where it is ahead of the machine that took its
 than a day off what most nodes of its fleet say. If none is left, all are believed.
 """
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from statistics import median_low
 from typing import Any
 
@@ -23,7 +23,10 @@ _Node = tuple[str, str]  # fleet and name
 
 
 def known_period(lake: Lake) -> Period:
-    """From the first to the last time that nodes bear witness of; the last one is part of it."""
+    """From the first to the last time that nodes bear witness of; the last one is part of it.
+
+    Of nodes that cannot be believed at any time it is the days on which they recorded something.
+    """
     coverage = lake.read(NODE_COVERAGE)
     taken_at = _taken_at(lake)
     in_time = coverage if taken_at is None else coverage.where(F.col("to_at") <= taken_at + _AHEAD)
@@ -34,12 +37,25 @@ def known_period(lake: Lake) -> Period:
     known = [row for row in collected(spans) if (row["fleet"], row["node"]) not in off]
     if not known:
         known = collected(
-            coverage.agg(F.min("from_at").alias("from_at"), F.max("to_at").alias("to_at"))
+            coverage.agg(F.min("from_at").alias("from_at"), F.max("to_at").alias("to_at")).where(
+                "from_at IS NOT NULL"
+            )
         )
+    if not known:
+        return _days(lake)
     return Period(
         min(row["from_at"] for row in known),
         max(row["to_at"] for row in known) + timedelta(milliseconds=1),
     )
+
+
+def _days(lake: Lake) -> Period:
+    ends = lake.read(CLOCK_SKEW).agg(F.min("day").alias("first"), F.max("day").alias("last"))
+    (row,) = collected(ends)
+    first, last = (
+        datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (row["first"], row["last"])
+    )
+    return Period(first, last + timedelta(days=1))
 
 
 def _taken_at(lake: Lake) -> datetime | None:
