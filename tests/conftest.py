@@ -9,8 +9,13 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 SPARK = Path(__file__).parent / "spark"
 SPARK_DONE = 0.8
 """Where in a run the last file of Spark begins: what comes after is short, and fills all cores."""
-TOGETHER = {"tests/spark/test_report_browser.py": "tests/spark/test_report.py"}
-"""Files for one process, which makes once what both look at."""
+TOGETHER = {
+    "tests/interop/test_mqadmin.py": "tests/interop/test_brokers.py",
+    "tests/interop/test_other_clients.py": "tests/interop/test_brokers.py",
+    "tests/interop/test_security.py": "tests/interop/test_brokers.py",
+    "tests/spark/test_report_browser.py": "tests/spark/test_report.py",
+}
+"""Files for the process of another one: it starts once what they use, or makes what they read."""
 
 # A shell that runs the tests in the background has SIGINT ignored, and programs started from here
 # would inherit that: those told to stop by Ctrl-C would not.

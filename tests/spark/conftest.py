@@ -30,7 +30,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         settings={
             **SETTINGS,
             "spark.executorEnv.PYTHONPATH": str(ROOT),  # the generator of benchmarks
-            "spark.driver.extraJavaOptions": f"{QUIET} {JAVA}",
+            "spark.driver.extraJavaOptions": f"{QUIET} {JAVA} -Xms1g",
+            "spark.databricks.delta.snapshotPartitions": "1",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
             "spark.ui.showConsoleProgress": "false",

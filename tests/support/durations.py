@@ -2,7 +2,8 @@
 
 A plugin of pytest. With ``--durations-file`` the phases of tests are measured, with all processes
 they start, and the file is written at the end, the most expensive first. Seconds of processors
-depend less than those of the clock on what else the machine does.
+depend less than those of the clock on what else the machine does. Those of a program whose parent
+was killed before it are not known.
 """
 
 import os
