@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
 DURATIONS := build/durations.txt
-# One more than the cores the tests are to fit: many wait for real programs most of the time.
+# One more than the cores the tests are to fit: one waits for real programs most of the time.
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
@@ -85,4 +85,4 @@ golden: peers ## record golden vectors anew and show what changed; never run by 
 	@PYTHONPATH=tests $(BIN)/python -m interop.record_golden && git diff --stat tests/golden
 
 clean: ## remove what make created
-	rm -rf $(VENV) .peers .hypothesis .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .peers .hypothesis .mypy_cache .ruff_cache .pytest_cache $(DURATIONS)
