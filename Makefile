@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
+DURATIONS := build/durations.txt
+# One more than the cores the tests are to fit: one waits for real programs most of the time.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help install spark run demo test check fmt lint types unit peers differential worlds killrounds frozen bench scale golden clean
@@ -30,9 +33,11 @@ run: install ## start a node on port 9876 (ARGS="--listen-port 9877" for options
 demo: spark ## three nodes, simulated brokers and faults for a minute, then the report of it
 	@$(BIN)/python scripts/demo.py $(ARGS)
 
-test: check peers ## set everything up and run every test, real RocketMQ programs included
-	@echo "running all tests"
-	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
+test: spark peers ## set everything up and run every test, real RocketMQ programs included
+	@$(MAKE) --no-print-directory -j2 check
+	@echo "running all tests; what each took will be in $(DURATIONS)"
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+		-p support.durations --durations-file $(DURATIONS) \
 		tests/spark tests/interop tests/integration tests/property tests/world
 
 check: lint types unit ## the fast inner loop: lint, types, unit tests
@@ -80,4 +85,4 @@ golden: peers ## record golden vectors anew and show what changed; never run by 
 	@PYTHONPATH=tests $(BIN)/python -m interop.record_golden && git diff --stat tests/golden
 
 clean: ## remove what make created
-	rm -rf $(VENV) .peers .hypothesis .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .peers .hypothesis .mypy_cache .ruff_cache .pytest_cache $(DURATIONS)

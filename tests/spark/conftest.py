@@ -10,6 +10,7 @@ from routebook_spark.session import QUIET, build_session
 from routebook_spark.tables import Lake
 from support.smallspark import JAVA, SETTINGS
 
+ROOT = Path(__file__).parents[2]
 PATIENCE_S = 1500  # for a test with what is made for the others of its module, on busy cores
 
 
@@ -28,7 +29,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         memory="1g",
         settings={
             **SETTINGS,
-            "spark.driver.extraJavaOptions": f"{QUIET} {JAVA}",
+            "spark.executorEnv.PYTHONPATH": str(ROOT),  # the generator of benchmarks
+            "spark.driver.extraJavaOptions": f"{QUIET} {JAVA} -Xms1g",
+            "spark.databricks.delta.snapshotPartitions": "1",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
             "spark.ui.showConsoleProgress": "false",

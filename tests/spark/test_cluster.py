@@ -4,11 +4,14 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.generate import generate
+from benchmarks.generate_plan import Scale
 from benchmarks.lakes import ask_duckdb, ask_polars, differing_rows
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -21,17 +24,37 @@ from support.smallspark import environment
 from support.standalone import cluster
 from support.watchruns import expected_alerts
 
-ROOT = Path(__file__).parents[2]
-SCALE = "--brokers 6 --topics 10 --nodes 2 --days 1 --churn 3 --queried 20"
-FAULTS = "--partition-on 0 --loss-on 0 --cold-on 0"
+SCALE = Scale(
+    brokers=6,
+    topics=10,
+    nodes=2,
+    churn=3.0,
+    queried=20,
+    partition_on=0,
+    loss_on=0,
+    cold_on=0,
+)
 NOT_COMPARED = {"at"}  # in tables about the work itself: when it was done
 ABOUT_THE_WORK = {"segments", "quarantine", "progress"}
 
 
-def _run(folder: Path, *command: str) -> None:
+SCRIPT = """
+import json, sys
+from routebook_spark.commands.main import spark
+from routebook_spark.session import build_session
+
+master, first, *others = json.loads(sys.argv[1])
+spark.main([*first, "--master", master], standalone_mode=False)
+build_session("the others", master=master, memory="1g")
+for command in others:
+    spark.main(command, standalone_mode=False)
+"""
+
+
+def _run(folder: Path, master: str, *commands: Sequence[str]) -> None:
+    """In one process: the first takes the master by its option, the others the session there is."""
     done = subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=ROOT,
+        [sys.executable, "-c", SCRIPT, json.dumps([master, *commands])],
         env=environment(folder),
         capture_output=True,
         text=True,
@@ -74,8 +97,7 @@ class Made:
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
     home = tmp_path_factory.mktemp("made")
     made = Made(home / "journals", home / "tables")
-    generated = ("benchmarks.generate", str(made.journals), *SCALE.split(), *FAULTS.split())
-    _run(home, *generated, "--memory", "512m")
+    generate(spark, SCALE, made.journals)
     for arguments in _commands(made.journals, made.tables):
         spark_commands.main(arguments, standalone_mode=False)  # in the session there is
     return made
@@ -87,11 +109,8 @@ def test_a_cluster_makes_the_same_tables_and_alerts_as_one_machine(
     there, alerts = tmp_path / "tables", tmp_path / "alerts.jsonl"
     watch = ["watch", str(made.journals), "--once", "--checkpoint", str(tmp_path / "watch")]
     with cluster(tmp_path / "cluster", workers=2) as url:
-        for arguments in (
-            *_commands(made.journals, there),
-            [*watch, "--alerts", str(alerts), "--memory", "1g"],
-        ):
-            _run(tmp_path, "routebook", "spark", *arguments, "--master", url)
+        told_there = [*watch, "--alerts", str(alerts), "--memory", "1g"]
+        _run(tmp_path, url, *_commands(made.journals, there), told_there)
         logs = [path.read_text() for path in sorted((tmp_path / "cluster").glob("worker-*/log"))]
 
     assert all("Asked to launch executor" in log for log in logs)

@@ -1,13 +1,19 @@
 """The generator of benchmarks/generate.py: journals as nodes write them, always the same ones."""
 
+import json
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from datetime import date
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from benchmarks.generate import SCALE as MADE_OF
+from benchmarks.generate import generate, main
+from benchmarks.generate_plan import Scale
+from pyspark.sql import SparkSession
 
 from routebook.events import (
     BrokerConfirmed,
@@ -50,29 +56,30 @@ class Journals:
         return [list(read(node)) for node in self.nodes]
 
 
-def _start(folder: Path, *options: str) -> subprocess.Popen[str]:
+def _run(folder: Path, *options: str) -> None:
+    """As a program of its own."""
     command = [sys.executable, "-m", "benchmarks.generate", str(folder), *SCALE.split()]
-    return subprocess.Popen(
+    done = subprocess.run(
         [*command, *FAULTS.split(), "--memory", "512m", *options],
         cwd=ROOT,
         env=environment(folder.parent),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
-def journals(tmp_path_factory: pytest.TempPathFactory) -> Journals:
+def journals(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Journals:
     home = tmp_path_factory.mktemp("generated")
     made = Journals(home / "first", home / "again")
-    started = [
-        _start(made.folder, "--master", "local[2]", "--partitions", "1"),
-        _start(made.again, "--master", "local[1]", "--partitions", "7"),
-    ]
-    for process in started:
-        output, _ = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 0, output
+    _run(made.folder, "--master", "local[1]", "--partitions", "1")
+    # In the session there is, which has two cores.
+    scale = json.loads((made.folder / MADE_OF).read_text())
+    first_day = date.fromisoformat(scale.pop("first_day"))
+    generate(spark, Scale(**scale, first_day=first_day), made.again, partitions=7)
     return made
 
 
@@ -175,10 +182,10 @@ def test_gaps_of_a_broker_add_up_to_the_time_between_them(records: list[list[Rec
     assert 45_000 < max(every) <= 120_000
 
 
-def test_a_folder_with_something_in_it_is_left_alone(journals: Journals, tmp_path: Path) -> None:
+def test_a_folder_with_something_in_it_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    process = _start(tmp_path, "--master", "local[1]")
-    output, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 2, output
-    assert "is not empty" in output
+    assert main([str(tmp_path)]) == 2
+    assert "is not empty" in "".join(capsys.readouterr())
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

@@ -7,9 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from pyspark.sql import SparkSession
@@ -21,6 +22,7 @@ from routebook_spark.errors import TablesInUse
 from routebook_spark.tables import EVENTS, GAPS, QUARANTINE, SEGMENTS, Lake, Table
 from support.smallspark import environment
 from support.sparkjournals import SPOILT, chain, manifest_of, records, write_segment, write_segments
+from support.waiting import wait_for
 
 SCRIPT = """
 import sys
@@ -138,9 +140,13 @@ def test_each_file_is_in_the_table_of_segments_with_what_became_of_it(story: Sto
 
 
 class Killable:
-    """An ingest in a process of its own, which is killed when something is on the disk."""
+    """An ingest in a process of its own, which is stopped or killed when something is on the disk.
+
+    What is on the disk while it is stopped is what a kill at that moment would leave.
+    """
 
     def __init__(self, folder: Path, tables: Path) -> None:
+        self._tables = tables
         self._log = tables.with_suffix(".log").open("ab")
         self._process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT, str(folder), str(tables)],
@@ -150,16 +156,51 @@ class Killable:
             start_new_session=True,
         )
 
-    def kill_when(self, happened: Callable[[], bool]) -> None:
-        """At once, Java and all. Fails if the process ends before."""
-        try:
-            while not happened():
-                assert self._process.poll() is None, Path(self._log.name).read_text()
-                time.sleep(0.002)
-        finally:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._log.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kill it at once, Java and all."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._log.close()
+
+    def wait(self, happened: Callable[[], bool]) -> None:
+        """Fails if the process ends before."""
+        while not happened():
+            assert self._process.poll() is None, Path(self._log.name).read_text()
+            time.sleep(0.002)
+
+    def copy_when(self, happened: Callable[[], bool], copy: Path) -> None:
+        """The tables as a kill would leave them."""
+        self.wait(happened)
+        os.killpg(self._process.pid, signal.SIGSTOP)
+        group = processes_of(self._process.pid)
+        wait_for("all to stand still", lambda: set(map(state_of, group)) <= {"T", "Z"})
+        shutil.copytree(self._tables, copy)
+        os.killpg(self._process.pid, signal.SIGCONT)
+
+
+def processes_of(group: int) -> list[Path]:
+    """Folders of them in /proc."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if int(stat_of(folder)[2]) == group:
+                found.append(folder)
+    return found
+
+
+def state_of(process: Path) -> str:
+    try:
+        return stat_of(process)[0]
+    except OSError:
+        return "Z"
+
+
+def stat_of(process: Path) -> list[str]:
+    """State, parent, group and so on."""
+    return (process / "stat").read_text().rpartition(")")[2].split()
 
 
 def commits(tables: Path, table: Table) -> int:
@@ -174,27 +215,30 @@ def test_a_run_that_is_killed_at_any_moment_loses_and_doubles_nothing(
     write_segments(journals / "ns-1", lines[:10], size=10)
     write_segment(journals / "ns-1", lines[10:20], bad=[SPOILT + b"\n"])
     write_segments(journals / "ns-1", lines[20:], size=10)
+    uncommitted, committed = tmp_path / "uncommitted", tmp_path / "committed"
 
     def data_is_written() -> bool:
         return any((tables / EVENTS.name).glob("day=*/*.parquet"))
 
-    Killable(journals, tables).kill_when(data_is_written)
-    assert commits(tables, EVENTS) == 1, "the table was made, and nothing is in it"
-    Killable(journals, tables).kill_when(lambda: commits(tables, EVENTS) > 1)
-    Killable(journals, tables).kill_when(lambda: commits(tables, QUARANTINE) > 1)
-    Killable(journals, tables).kill_when(lambda: commits(tables, EVENTS) > 3)
-    lake = Lake(spark, str(tables))
-    ingest(lake, [str(journals)])
+    with Killable(journals, tables) as run:
+        run.copy_when(data_is_written, uncommitted)
+        run.copy_when(lambda: commits(tables, EVENTS) > 1, committed)
+        run.wait(lambda: commits(tables, QUARANTINE) > 1)
+    assert commits(uncommitted, EVENTS) == 1, "the table was made, and nothing is in it"
+    with Killable(journals, tables) as run:
+        run.wait(lambda: commits(tables, EVENTS) > 3)
     clean = Lake(spark, str(tmp_path / "clean"))
     ingest(clean, [str(journals)])
-
     assert len(places(clean)) == 60
-    assert places(lake) == places(clean)
     quarantined = ("node", "seq", "reason", "raw", "segment", "path")
-    assert rows_of(lake, QUARANTINE, *quarantined) == rows_of(clean, QUARANTINE, *quarantined)
     settled = ("path", "status", "quarantined")
-    assert rows_of(lake, SEGMENTS, *settled) == rows_of(clean, SEGMENTS, *settled)
-    assert rows_of(lake, GAPS, "node", "after_seq") == rows_of(clean, GAPS, "node", "after_seq")
+    for left in (uncommitted, committed, tables):
+        lake = Lake(spark, str(left))
+        ingest(lake, [str(journals)])
+        assert places(lake) == places(clean), left.name
+        assert rows_of(lake, QUARANTINE, *quarantined) == rows_of(clean, QUARANTINE, *quarantined)
+        assert rows_of(lake, SEGMENTS, *settled) == rows_of(clean, SEGMENTS, *settled)
+        assert rows_of(lake, GAPS, "node", "after_seq") == rows_of(clean, GAPS, "node", "after_seq")
 
 
 # -- two at a time

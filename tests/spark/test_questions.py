@@ -386,7 +386,10 @@ def test_what_is_probable_is_told_with_the_reason(world: World) -> None:
 
 
 def test_an_answer_that_is_not_there_is_one_line_and_no_complaint_of_spark(world: World) -> None:
-    """As a program of its own: what Spark leaves undone complains when it is stopped."""
+    """As a program of its own: what Spark leaves undone complains when it is stopped.
+
+    With the settings of the product, and not those of other tests.
+    """
     words = [sys.executable, "-m", "routebook", "spark", "explain", "nobody"]
     ran = subprocess.run(
         [*words, "--tables", world.book.lake.root], capture_output=True, text=True, check=False
