@@ -32,6 +32,8 @@ from routebook.events import (
     RequestRefused,
 )
 from routebook.slices import Slices
+from routebook.state import costs
+from routebook.state.account import Account, host_of
 from routebook.state.facts import Facts, details
 from routebook.state.guard import NO_GUARD, GuardSettings, LossGuard
 from routebook.state.members import Members
@@ -45,6 +47,7 @@ from routebook.state.model import (
     VersionStamp,
 )
 from routebook.state.revision import Revision
+from routebook.state.room import no_room_for
 from routebook.state.topics import TopicTable
 
 TOPICS_A_SLICE = 1000
@@ -85,13 +88,15 @@ class RouteTable:
         max_topics_per_broker: int,
         max_route_entries: int,
         guard: GuardSettings = NO_GUARD,
+        account: Account | None = None,
     ) -> None:
+        self.account = account or Account()
         self._facts = Facts(revision)
         self.guard = LossGuard(guard, self._facts)
         self._max_topics_per_broker = max_topics_per_broker
         self._max_route_entries = max_route_entries
-        self.members = Members()
-        self.topics = TopicTable()
+        self.members = Members(self.account)
+        self.topics = TopicTable(self.account)
         self.recovered_ms = 0  # when the members without a connection were taken over
 
     # -- looking up
@@ -228,6 +233,7 @@ class RouteTable:
         while chunk := list(islice(topics, TOPICS_A_SLICE)):
             changes = self.topics.write(group, chunk, rewrite=rewrite, read_only=read_only)
             yield self._facts.topics_changed(group, changes, registration, Cause.REGISTER)
+        self.topics.count_shapes(group, len(registration.topics), registration.shapes)
         yield self._set_mappings(group, registration)
 
     def _refusal(self, registration: Registration) -> RegisterResult | None:
@@ -270,7 +276,8 @@ class RouteTable:
                     f"{new} new topics on top of {self.topics.entries} exceed the limit of"
                     f" {self._max_route_entries} (maxRouteEntries)",
                 )
-        return None
+        no_room = no_room_for(registration, group, self.topics, self.account)
+        return None if no_room is None else self._full(registration, no_room)
 
     def _full(self, registration: Registration, reason: str) -> RegisterResult:
         event = self._facts.refused(registration, Cause.REGISTER, reason, told=True)
@@ -330,6 +337,7 @@ class RouteTable:
             # Same address, other id: a change of role. Without this one address is listed twice.
             del group.members[member.broker_id]
         group.members[registration.broker_id] = member
+        self.account.pay(group, host_of(registration.peer))
         group.acting_master = bool(registration.acting_master)
         group.zone = registration.zone
         member.broker_id = registration.broker_id
@@ -340,6 +348,7 @@ class RouteTable:
             member.filter_servers = registration.filter_servers
         member.stamp = None
         member.repeat_key = None
+        self.members.weigh(member)
         details_after = details(member)
         if joined:
             self.members.settle(member, registration.link)
@@ -605,11 +614,15 @@ class RouteTable:
         """Announce a topic on brokers that are registered; all of it or nothing."""
         unknown = [name for name, _ in queues if not self.members.groups_named(name)]
         full = self.topics.entries + len(queues) > self._max_route_entries
-        if unknown or full:
+        amount = (costs.ENTRY + costs.SHAPE) * len(queues) + costs.TOPIC + costs.text(topic)
+        no_room = self.account.refusal(host_of(peer), amount)
+        if unknown or full or no_room:
             reason = (
                 f"no broker named {', '.join(unknown)} is registered"
                 if unknown
                 else f"the limit of {self._max_route_entries} is reached (maxRouteEntries)"
+                if full
+                else no_room or ""
             )
             return [
                 RequestRefused(

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from routebook.events import QueueChange, StaticMapping
+from routebook.state import costs
+from routebook.state.account import Account, Kind
 from routebook.state.model import PERM_WRITE, Group, QueueShape
 
 CLEARED_A_SLICE = 2000
@@ -19,7 +21,8 @@ ADOPTED_A_TURN = 500
 
 
 class TopicTable:
-    def __init__(self) -> None:
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or Account()
         self._queues: dict[str, dict[Group, QueueShape]] = {}
         self._mappings: dict[str, dict[str, tuple[StaticMapping, Group]]] = {}
         self._abandoned: deque[Group] = deque()
@@ -56,6 +59,15 @@ class TopicTable:
                 found.append(QueueChange(topic, None, told, None if said == told else said))
         return found
 
+    def holds(self, topic: str) -> bool:
+        """Whether there is a table of holders of ``topic``."""
+        return topic in self._queues
+
+    def cost_of_mappings(self, group: Group, anew: Iterable[StaticMapping]) -> int:
+        """What ``group`` pays for mappings it has now in the places of ``anew``."""
+        held = [self._mappings.get(each.topic, {}).get(each.bname) for each in anew]
+        return sum(costs.mapping(each[0]) for each in held if each and each[1] is group)
+
     def mappings_of(self, group: Group) -> list[StaticMapping]:
         return [
             mapping
@@ -79,6 +91,7 @@ class TopicTable:
         """
         queues, registered = self._queues, group.registered
         changes: list[QueueChange] = []
+        fresh: list[str] = []  # topics nobody had
         read_only_shapes: dict[QueueShape, QueueShape] = {}
         known_before = len(registered)
         for topic, shape in topics:
@@ -94,6 +107,7 @@ class TopicTable:
                     queues[topic][group] = after
                 else:
                     queues[topic] = {group: after}
+                    fresh.append(topic)
             elif rewrite or known != shape:
                 registered[topic] = shape
                 holders = queues[topic]
@@ -101,8 +115,23 @@ class TopicTable:
                 if before != after or known != shape:
                     holders[group] = after
                     changes.append(QueueChange(topic, before, after, said))
-        self.entries += len(registered) - known_before
+        new = len(registered) - known_before
+        if new:
+            self.entries += new
+            self._bill(group, new, fresh)
         return changes
+
+    def _bill(self, group: Group, entries: int, topics: Collection[str]) -> None:
+        """A topic is paid for by the group that has had it longest, a place by whose it is."""
+        cost = costs.ENTRY * entries + costs.TOPIC * len(topics) + costs.texts(topics)
+        self._account.bill(Kind.TOPICS, group, cost)
+
+    def count_shapes(self, group: Group, registered: int, shapes: int) -> None:
+        """A member has registered so many topics of so many different shapes."""
+        known = len(group.registered)
+        after = shapes if registered >= known else min(known, group.shapes + shapes)
+        self._account.bill(Kind.TOPICS, group, costs.SHAPE * (after - group.shapes))
+        group.shapes = after
 
     def set_permission(self, group: Group, *, writable: bool) -> list[QueueChange]:
         """Give or take the write bit of what clients are told, all topics of the group."""
@@ -171,6 +200,9 @@ class TopicTable:
             if some:
                 turns.append((group, shapes))
         self.entries += sum(map(len, told.values()))
+        for group, held in told.items():
+            self._bill(group, len(held), [t for t in held if next(iter(queues[t])) is group])
+            self.count_shapes(group, len(held), len(set(held.values())))
 
     def drop(self, group: Group, topics: Iterable[str]) -> list[QueueChange]:
         """Forget ``topics`` of the group, mappings included."""
@@ -205,15 +237,20 @@ class TopicTable:
             self._drop_one(group, topic)
         if not group.registered:
             self.drop_mappings(group, list(group.mapped_topics))
+            self.count_shapes(group, 0, 0)
             self._abandoned.popleft()
         return bool(self._abandoned)
 
     def _drop_one(self, group: Group, topic: str) -> None:
         del group.registered[topic]
         holders = self._queues[topic]
+        paid = costs.TOPIC + costs.text(topic) if next(iter(holders)) is group else 0
         del holders[group]
+        self._account.bill(Kind.TOPICS, group, -costs.ENTRY - paid)
         if not holders:
             del self._queues[topic]
+        elif paid:
+            self._account.bill(Kind.TOPICS, next(iter(holders)), paid)
         if topic in group.mapped_topics:
             self.drop_mappings(group, [topic])
 
@@ -225,6 +262,9 @@ class TopicTable:
             return False
         if before is not None and before[1] is not group:
             before[1].touched += 1  # its next registration will want the place back
+        if before is not None:
+            self._account.bill(Kind.MAPPINGS, before[1], -costs.mapping(before[0]))
+        self._account.bill(Kind.MAPPINGS, group, costs.mapping(mapping))
         by_name[mapping.bname] = (mapping, group)
         group.mapped_topics.add(mapping.topic)
         return True
@@ -233,6 +273,7 @@ class TopicTable:
         for topic in topics:
             by_name = self._mappings.get(topic, {})
             for bname in [name for name, (_, owner) in by_name.items() if owner is group]:
+                self._account.bill(Kind.MAPPINGS, group, -costs.mapping(by_name[bname][0]))
                 del by_name[bname]
             if not by_name:
                 self._mappings.pop(topic, None)
