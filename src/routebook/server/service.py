@@ -7,7 +7,7 @@ from routebook.handlers.dispatch import dispatch
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.server.connection import Connection
 from routebook.server.loopclock import LoopClock
-from routebook.server.port import Port
+from routebook.server.port import MAX_UNREAD, Port
 from routebook.settings import ListenSettings, TlsSettings
 from routebook.state.model import Link
 from routebook.wire.command import Command
@@ -15,12 +15,20 @@ from routebook.wire.command import Command
 
 class Service(Port):
     def __init__(
-        self, listen: ListenSettings, tls: TlsSettings, services: Services, clock: LoopClock
+        self,
+        listen: ListenSettings,
+        tls: TlsSettings,
+        services: Services,
+        clock: LoopClock,
+        *,
+        max_unread: int = MAX_UNREAD,
     ) -> None:
         def answer(request: Command, caller: Caller) -> Answer:
             return dispatch(request, services, caller)
 
-        super().__init__(listen, tls, dispatch=answer, memo=services.memo, clock=clock)
+        super().__init__(
+            listen, tls, dispatch=answer, memo=services.memo, clock=clock, max_unread=max_unread
+        )
         self._services = services
         self._hung_up: dict[Link, str] = {}  # while a stall is caught up with, and their peers
         self._idle: dict[Link, str] = {}  # links closed by the present sweep, and their peers

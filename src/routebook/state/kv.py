@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from routebook.events import Cause, Event, KvChanged
-from routebook.state.errors import TableFull
+from routebook.state import costs
+from routebook.state.account import Account, Kind
+from routebook.state.errors import NoRoom, TableFull
 from routebook.state.revision import Revision
 
 Tables = dict[str, dict[str, str]]
@@ -25,7 +27,14 @@ class KvChange:
 
 
 class KvStore:
-    def __init__(self, revision: Revision, max_bytes: int, tables: Tables | None = None) -> None:
+    def __init__(
+        self,
+        revision: Revision,
+        max_bytes: int,
+        tables: Tables | None = None,
+        account: Account | None = None,
+    ) -> None:
+        self._account = account or Account()
         self._revision = revision
         self._max_bytes = max_bytes
         self._tables: Tables = {} if tables is None else tables
@@ -33,6 +42,11 @@ class KvStore:
             len(namespace) + sum(len(key) + len(value) for key, value in table.items())
             for namespace, table in self._tables.items()
         )
+        for table in self._tables.values():
+            self._charge(sum(costs.pair(key, value) for key, value in table.items()))
+
+    def _charge(self, amount: int) -> None:
+        self._account.charge(Kind.PAIRS, "", amount)
 
     @property
     def tables(self) -> Mapping[str, Mapping[str, str]]:
@@ -50,12 +64,18 @@ class KvStore:
         ``reserved`` is what changes on their way to the disk may still add.
         """
         if change.value is None:
+            if reserved + len(change.namespace) + len(change.key) > self._max_bytes:
+                raise TableFull("changes of key-value pairs", self._max_bytes, "maxKvBytes")
             return self.find(change.namespace, change.key) is not None
         before = self.find(change.namespace, change.key)
         growth = len(change.value) - len(before or "") + (len(change.key) if before is None else 0)
         growth += 0 if change.namespace in self._tables else len(change.namespace)
         if growth > 0 and self._size + reserved + growth > self._max_bytes:
             raise TableFull("key-value pairs", self._max_bytes, "maxKvBytes")
+        cost = costs.pair(change.key, change.value)
+        cost -= 0 if before is None else costs.pair(change.key, before)
+        if (reason := self._account.refusal("", cost)) is not None:
+            raise NoRoom(reason)
         return before != change.value
 
     def preview(self, changes: Iterable[KvChange]) -> Tables:
@@ -83,9 +103,11 @@ class KvStore:
             if change.namespace not in self._tables:
                 self._size += len(change.namespace)
             table = self._tables.setdefault(change.namespace, {})
+            self._charge(0 if before is None else -costs.pair(change.key, before))
             if change.value is None:
                 self._size -= len(change.key) + len(table.pop(change.key))
             else:
+                self._charge(costs.pair(change.key, change.value))
                 self._size += len(change.value) - len(before or "")
                 self._size += len(change.key) if before is None else 0
                 table[change.key] = change.value
