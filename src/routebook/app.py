@@ -39,6 +39,7 @@ from routebook.recovery import catch_up_kv, recover, restate, restore
 from routebook.server import kvfile
 from routebook.server.available import memory_limit
 from routebook.server.chronicle import Chronicle
+from routebook.server.descriptors import connections_within
 from routebook.server.eventlog import log_event
 from routebook.server.kvfile import KvFile
 from routebook.server.lasting import again_and_again
@@ -49,7 +50,7 @@ from routebook.server.remoteconfig import RemoteConfig
 from routebook.server.service import Service
 from routebook.server.tls import client_context
 from routebook.server.windows import sum_up
-from routebook.settings import LiveSettings, Settings, SettingsError
+from routebook.settings import ListenSettings, LiveSettings, Settings, SettingsError
 from routebook.state.account import Account, Kind, shared_out
 from routebook.state.costs import LONGEST_NAME
 from routebook.state.guard import GuardSettings
@@ -148,10 +149,6 @@ class NameServer:
                 remote=settings.allow_remote_config,
             ),
         )
-        self._listen = replace(
-            settings.listen,
-            max_buffered_bytes=min(settings.listen.max_buffered_bytes, budgets.frames),
-        )
         self._memory = MemoryWatch(self._account, shed=self._shed)
         self._production = ProductionRoutes(settings.test_cluster)
         if settings.test_cluster.enabled:
@@ -167,7 +164,7 @@ class NameServer:
             view = await self._remembered()
             recovered = self._recover(view)
             self._service = Service(
-                self._listen,
+                self._within_limits(self._settings.listen),
                 self._settings.tls,
                 self._services,
                 self._clock,
@@ -316,6 +313,14 @@ class NameServer:
             "limit": why.limit,
             "window_ms": why.window_ms,
         }
+
+    def _within_limits(self, listen: ListenSettings) -> ListenSettings:
+        budgets = self._account.budgets
+        return replace(
+            listen,
+            max_buffered_bytes=min(listen.max_buffered_bytes, budgets.frames),
+            max_connections=connections_within(listen.max_connections, budgets.answers),
+        )
 
     async def _remembered(self) -> View:
         """What the journal says the node knew."""

@@ -13,6 +13,7 @@ from routebook.events import Cause
 from routebook.listener import close_listener
 from routebook.server.budget import InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
+from routebook.server.descriptors import CONNECTION_BYTES
 from routebook.server.lasting import again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
@@ -27,7 +28,6 @@ SWEEP_EVERY_MS = 1000
 TURNS = 6  # a connection in the backlog is accepted, made, watched and read in four
 SLICE_S = 0.002  # longer than this no answer keeps the others waiting
 LINGER_S = 5.0  # for answers to reach a peer that is being closed
-CONNECTION_BYTES = 8 * 1024
 MAX_UNREAD = 256 * 1024 * 1024  # of all answers together, unless told otherwise
 _HIGH_WATER = 64 * 1024
 _LOW_WATER = 4 * 1024
@@ -161,8 +161,8 @@ class Port:
 
     def closed(self, connection: Connection) -> None:
         self._connections.pop(connection.caller.link, None)
-        if len(self._connections) < self._listen.max_connections:
-            self._refusing = False
+        if len(self._connections) < self._listen.max_connections * 9 // 10:
+            self._refusing = False  # who comes and goes at the limit is told of once
         self.budget.forget(connection)
         self.unread.forget(connection)
 
