@@ -58,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._request: Command | None = None  # the one being answered in slices
         self._pending: set[asyncio.Task[None]] = set()
         self._paused = False  # the peer does not read
+        self._unread = 0  # bytes of answers it has not, since it stopped reading
         self._held = False  # the input budget is used up
         self._charged = False
         self._reading = True
@@ -91,11 +92,11 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._paused = True
-        self._port.unread.charge(self, self.transport.get_write_buffer_size())
         self._update_reading()
 
     def resume_writing(self) -> None:
         self._paused = False
+        self._unread = 0
         self._port.unread.forget(self)
         self.active_at = self._now_s()
         self._update_reading()
@@ -302,7 +303,9 @@ class Connection(asyncio.Protocol):
             data = self._tls.take()
         self.transport.write(data)
         if self._paused and not self._closing:
-            self._port.unread.charge(self, self.transport.get_write_buffer_size())
+            # All of it: the transport holds what it was given until the last byte is sent.
+            self._unread += len(data)
+            self._port.unread.charge(self, self._unread)
 
     # -- when to read
 

@@ -11,7 +11,7 @@ from collections import deque
 
 from routebook.events import Cause
 from routebook.listener import close_listener
-from routebook.server.budget import InputBudget
+from routebook.server.budget import FREE_BYTES, InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
 from routebook.server.descriptors import CONNECTION_BYTES
 from routebook.server.lasting import again_and_again
@@ -29,8 +29,6 @@ TURNS = 6  # a connection in the backlog is accepted, made, watched and read in 
 SLICE_S = 0.002  # longer than this no answer keeps the others waiting
 LINGER_S = 5.0  # for answers to reach a peer that is being closed
 MAX_UNREAD = 256 * 1024 * 1024  # of all answers together, unless told otherwise
-_HIGH_WATER = 64 * 1024
-_LOW_WATER = 4 * 1024
 
 
 class Port:
@@ -58,10 +56,11 @@ class Port:
         self._refusing = False
         self.loop = asyncio.get_running_loop()
         self.clock = clock or LoopClock()
-        self.budget = InputBudget(listen.max_buffered_bytes)
-        self._max_unread = max_unread
+        # Remainders of all connections together are free up to half of the budget.
+        free = listen.max_buffered_bytes // 2 // listen.max_connections
+        self.budget = InputBudget(listen.max_buffered_bytes, min(FREE_BYTES, max(256, free)))
         # One whole answer is never too much.
-        self.unread = UnreadAnswers(max(max_unread, listen.max_frame + _HIGH_WATER))
+        self.unread = UnreadAnswers(max(max_unread, listen.max_frame))
         self.dispatch = dispatch
         self.memo = memo
         self.max_frame = listen.max_frame
@@ -146,11 +145,9 @@ class Port:
                 self._refusing = True
             connection.abort()
             return
-        # What a connection may leave unread before it counts; the more there are, the less.
-        high = min(_HIGH_WATER, max(_LOW_WATER, self._max_unread // 4 // len(self._connections)))
-        transport.set_write_buffer_limits(
-            self._listen.high_water or high, self._listen.low_water or high // 4
-        )
+        # By default a connection is told as soon as anything waits to be read by its peer: a
+        # transport keeps a whole answer until its last byte is sent.
+        transport.set_write_buffer_limits(self._listen.high_water, self._listen.low_water)
         sock = transport.get_extra_info("socket")
         for option, size in (
             (socket.SO_SNDBUF, self._listen.send_buffer),
