@@ -13,6 +13,8 @@ deadline, until the first sign of life gives it one.
 
 from collections.abc import Collection, Iterable, Iterator
 
+from routebook.state import costs
+from routebook.state.account import Account, Kind
 from routebook.state.deadlines import Deadlines
 from routebook.state.model import Group, Link, Member
 
@@ -21,7 +23,8 @@ MAX_GAPS = 1000  # of one member, between two takes
 
 
 class Members:
-    def __init__(self) -> None:
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or Account()
         self._groups: dict[Key, Group] = {}
         self._named: dict[str, dict[Group, None]] = {}
         self._live: dict[Key, Member] = {}
@@ -119,7 +122,19 @@ class Members:
         self._add_group(group)
         for member in group.members.values():
             self._live[_key(member)] = member
+            self.weigh(member)
             self.hear(member, now_ms)
+
+    def weigh(self, member: Member) -> None:
+        """Charge what ``member`` takes now."""
+        group = member.group
+        cost = costs.broker(
+            (group.cluster, group.name, group.zone, member.addr, member.ha_addr),
+            member.filter_servers,
+        )
+        if cost != member.cost:
+            self._account.bill(Kind.BROKERS, group, cost - member.cost)
+            member.cost = cost
 
     def confirm(self, member: Member, link: Link) -> None:
         """Let an adopted member live by ``link``, as the generation it was."""
@@ -146,6 +161,8 @@ class Members:
         self._unhear(member)
         del member.group.members[member.broker_id]
         member.group.rendered = None
+        self._account.bill(Kind.BROKERS, member.group, -member.cost)
+        member.cost = 0
 
     def lost_with(self, link: Link) -> Iterator[Member]:
         """The members that lived by ``link`` alone, as of the moment each is asked for.
