@@ -29,6 +29,7 @@ from routebook.events import (
 )
 from routebook.handlers.absence import MAX_TOPICS, Absences
 from routebook.handlers.memo import MAX_BYTES, AnswerMemo
+from routebook.handlers.order import MAX_ORDER_BYTES, ORDER_NAMESPACE, OrderTable
 from routebook.handlers.rendering import MAX_KEPT_BYTES, RouteRenderer
 from routebook.handlers.routes import not_found
 from routebook.handlers.services import Control, Services
@@ -96,13 +97,20 @@ class NameServer:
         )
         budgets, used = self._account.budgets, self._account.used
         pairs = kvfile.load(settings.kv_path)
-        self._kv = KvStore(self._revision, limits.max_kv_bytes, pairs, self._account)
+        self._kv = KvStore(
+            self._revision,
+            limits.max_kv_bytes,
+            pairs,
+            self._account,
+            max_table_bytes={ORDER_NAMESPACE: MAX_ORDER_BYTES},
+        )
         self._kv_file = KvFile(settings.kv_path, self._kv, self._record)
         guard = settings.guard
         self._routes = RouteTable(
             self._revision,
             max_topics_per_broker=limits.max_topics_per_broker,
             max_route_entries=limits.max_route_entries,
+            max_brokers_per_group=limits.max_brokers_per_group,
             account=self._account,
             guard=GuardSettings(
                 share_percent=guard.share_percent,
@@ -133,6 +141,7 @@ class NameServer:
             memo=AnswerMemo(tally, min(MAX_BYTES, budgets.caches // 2)),
             tally=tally,
             absences=Absences(_wall_ms(), min(MAX_TOPICS, budgets.caches // 4 // ABSENT_BYTES)),
+            order=OrderTable(self._kv),
             live=settings.live,
             record=self._record,
             now_ms=self._clock.now_ms,
@@ -359,8 +368,9 @@ class NameServer:
             self._services.memo.clear()
             self._services.renderer.clear()
             if isinstance(event, BrokerLeft):
-                topics = self._routes.topics.abandoned(event.cluster, event.broker)
-                self._services.absences.note(event, _wall_ms(), topics)
+                if event.topics_lost:
+                    topics = self._routes.topics.abandoned(event.cluster, event.broker)
+                    self._services.absences.note(event, _wall_ms(), topics)
                 if self._service is not None:
                     self._service.clear_away()
             elif isinstance(event, TopicsChanged):
@@ -391,9 +401,9 @@ class NameServer:
 
     def _release_guard(self, peer: str) -> int:
         assert self._service is not None  # somebody asked
-        events, links = self._routes.release_guard(peer, now_ms=self._clock.now_ms())
-        self._service.let_go(events, links)
-        return sum(isinstance(event, BrokerLeft) for event in events)
+        released, leaving = self._routes.release_guard(peer, now_ms=self._clock.now_ms())
+        self._service.let_go(leaving)
+        return released
 
     def _sum_up(self) -> None:
         self._sum_up_now(silent=self._chronicle.last_seq == self._window_began_seq)

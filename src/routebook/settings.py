@@ -73,6 +73,7 @@ class LimitSettings:
     """``memory`` 0: a share of what the cgroup or the machine has. Percents are of the tables."""
 
     max_topics_per_broker: int = 300_000
+    max_brokers_per_group: int = 64
     max_route_entries: int = 10_000_000
     max_kv_bytes: int = 8 * 1024 * 1024
     memory: int = 0
@@ -219,6 +220,7 @@ KEYS: dict[str, Key] = {
         Key("maxBufferedBytes", "67108864", "int", "memory for frames not yet complete"),
         Key("maxConnections", "65536", "int:1-", "connections served at once"),
         Key("maxTopicsPerBroker", "300000", "int:1-", "topics one broker may register"),
+        Key("maxBrokersPerGroup", "64", "int:1-", "brokers that may share a name, with ids"),
         Key("maxRouteEntries", "10000000", "int:1-", "topic and broker pairs held"),
         Key("maxKvBytes", "8388608", "int", "characters of all keys and values"),
         Key("memoryLimit", "0", "size", "memory to stay under, as 2g; 0 = 3/4 of what there is"),
@@ -354,6 +356,7 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
         live=live,
         limits=LimitSettings(
             max_topics_per_broker=parsed["maxTopicsPerBroker"],
+            max_brokers_per_group=parsed["maxBrokersPerGroup"],
             max_route_entries=parsed["maxRouteEntries"],
             max_kv_bytes=parsed["maxKvBytes"],
             memory=parsed["memoryLimit"],

@@ -5,11 +5,13 @@ from sys import getsizeof
 import pytest
 
 from routebook.events import Cause, Event, RequestRefused, StaticMapping
+from routebook.slices import carried_out
 from routebook.state import costs
 from routebook.state.account import LEAST, MIB, PROGRAM, Account, Budgets, Kind, shared_out
 from routebook.state.model import QueueShape, Registration, VersionStamp
+from routebook.state.registrar import RegisterResult
 from routebook.state.revision import Revision
-from routebook.state.routes import RegisterResult, RouteTable
+from routebook.state.routes import RouteTable
 from support.accounts import check_account
 
 SHAPE = QueueShape(8, 8, 6, 0)
@@ -103,13 +105,13 @@ def test_what_leaves_is_given_back_to_the_byte() -> None:
     assert routes.account.held_by("10.0.0.1") > routes.account.held_by("10.0.0.2") > 0
     check_account(routes)
 
-    routes.close_link(1, cause=Cause.CONNECTION_CLOSED, peer="")
+    carried_out(routes.close_link(1, cause=Cause.CONNECTION_CLOSED, peer=""))
     check_account(routes)
     # What both had is paid for by the one that is left.
     assert routes.account.held_by("10.0.0.1") == 0
     assert routes.account.used[Kind.TOPICS] > 2000 * (costs.ENTRY + costs.TOPIC)
 
-    routes.close_link(2, cause=Cause.CONNECTION_CLOSED, peer="")
+    carried_out(routes.close_link(2, cause=Cause.CONNECTION_CLOSED, peer=""))
     check_account(routes)
     assert routes.account.tables == 0
     assert routes.account.top_peers(10) == []
@@ -179,7 +181,7 @@ def test_a_topic_announced_by_an_administrator_finds_room_or_is_refused() -> Non
     routes = table(MIB)
     register(routes, registration(told=topics(1500)))
     routes.account.pressed = "the node takes too much memory"
-    (refused,) = routes.register_topic("new", [("a", SHAPE)], peer="10.0.0.7:1")
+    ((refused,), _) = carried_out(routes.register_topic("new", {"a": SHAPE}, peer="10.0.0.7:1"))
     assert isinstance(refused, RequestRefused)
     assert refused.reason == "the node takes too much memory"
 
