@@ -177,7 +177,7 @@ class NameServer:
                 self._settings.tls,
                 self._services,
                 self._clock,
-                max_unread=self._account.budgets.answers,
+                budgets=self._account.budgets,
             )
             await self._service.start()
         except BaseException:

@@ -16,6 +16,7 @@ from routebook.handlers.memo import Parts
 from routebook.handlers.services import Answer, Caller
 from routebook.server.tls import CLIENT_HELLO, TlsSession
 from routebook.slices import Slices
+from routebook.state.account import host_of
 from routebook.wire import proxy
 from routebook.wire.codec import decode_command, encode_reply
 from routebook.wire.codes import ResponseCode, Version
@@ -313,6 +314,16 @@ class Connection(asyncio.Protocol):
     def busy(self) -> bool:
         """Whether an answer is still being worked on."""
         return self._slices is not None or bool(self._pending)
+
+    @property
+    def host(self) -> str:
+        return host_of(self.caller.peer)
+
+    def turn_away(self) -> None:
+        """There is no room for frames that this peer does not finish."""
+        self.offend(
+            "there is no room for so many unfinished frames (maxBufferedBytes, memoryLimit)"
+        )
 
     def hold(self) -> None:
         self._held = True

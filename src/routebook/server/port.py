@@ -19,7 +19,7 @@ from routebook.server.loopclock import LoopClock
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
 from routebook.server.unread import UnreadAnswers
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
-from routebook.state.account import Kind
+from routebook.state.account import MIB, Budgets, Kind, shared_out
 from routebook.state.listening import TICK_MS
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ SWEEP_EVERY_MS = 1000
 TURNS = 6  # a connection in the backlog is accepted, made, watched and read in four
 SLICE_S = 0.002  # longer than this no answer keeps the others waiting
 LINGER_S = 5.0  # for answers to reach a peer that is being closed
-MAX_UNREAD = 256 * 1024 * 1024  # of all answers together, unless told otherwise
+BUDGETS = shared_out(2048 * MIB)  # of a port that is told nothing of memory
 
 
 class Port:
@@ -40,7 +40,7 @@ class Port:
         dispatch: Dispatch,
         memo: Memo,
         clock: LoopClock | None = None,
-        max_unread: int = MAX_UNREAD,
+        budgets: Budgets = BUDGETS,
     ) -> None:
         self._listen = listen
         self._behind: set[Connection] = set()  # not yet heard to the end after a stall
@@ -58,9 +58,13 @@ class Port:
         self.clock = clock or LoopClock()
         # Remainders of all connections together are free up to half of the budget.
         free = listen.max_buffered_bytes // 2 // listen.max_connections
-        self.budget = InputBudget(listen.max_buffered_bytes, min(FREE_BYTES, max(256, free)))
+        self.budget = InputBudget(
+            listen.max_buffered_bytes,
+            most=listen.max_buffered_bytes + budgets.frames,
+            free=min(FREE_BYTES, max(256, free)),
+        )
         # One whole answer is never too much.
-        self.unread = UnreadAnswers(max(max_unread, listen.max_frame))
+        self.unread = UnreadAnswers(max(budgets.answers, listen.max_frame))
         self.dispatch = dispatch
         self.memo = memo
         self.max_frame = listen.max_frame
