@@ -18,7 +18,7 @@ from routebook.server.tls import CLIENT_HELLO, TlsSession
 from routebook.slices import Slices
 from routebook.state.account import host_of
 from routebook.wire import proxy
-from routebook.wire.codec import decode_command, encode_reply
+from routebook.wire.codec import MAX_REQUEST_HEADER, decode_command, encode_reply, oversized
 from routebook.wire.codes import ResponseCode, Version
 from routebook.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, Reply
 from routebook.wire.errors import WireError
@@ -193,7 +193,10 @@ class Connection(asyncio.Protocol):
                             self._write(out)
                             out, size = [], 0
                         continue
-                request = decode_command(frame)
+                if len(header) > MAX_REQUEST_HEADER:
+                    request = oversized(frame)
+                else:
+                    request = decode_command(frame)
                 if request.flag & FLAG_RESPONSE:
                     continue  # we asked nothing, so this answers nothing
                 if self._port.draining and self._told_to_go_away(request, out):
