@@ -108,6 +108,7 @@ def _register(
         compressed=header.compressed,
         max_frame=services.max_frame,
         max_topics=services.max_topics_per_broker,
+        max_decoded=services.routes.account.budgets.work // 2,  # two may be at it
     )
     yield
     topics, shapes = yield from _shapes(body.topics)
