@@ -158,7 +158,7 @@ class NameServer:
                 remote=settings.allow_remote_config,
             ),
         )
-        self._memory = MemoryWatch(self._account, shed=self._shed)
+        self._memory = MemoryWatch(self._account, shed=self._shed, pack=self._chronicle.pack)
         self._production = ProductionRoutes(settings.test_cluster)
         if settings.test_cluster.enabled:
             self._services.find_in_production = self._find_in_production

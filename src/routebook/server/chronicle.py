@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, cast
 
-from routebook.events import Event
+from routebook.events import Event, TopicsChanged
 from routebook.handlers.services import Recent
 from routebook.journal.before import ASK_AGAIN, Before
 from routebook.journal.errors import JournalError
@@ -29,10 +29,11 @@ from routebook.journal.record import Record
 from routebook.journal.writer import JournalSettings, JournalWriter
 from routebook.server.durable import replace_file
 from routebook.server.lasting import again_and_again
-from routebook.server.latest import LatestRecords
+from routebook.server.latest import LatestRecords, unpacked
 from routebook.server.memorywatch import kill_first
 from routebook.server.past import Past, nothing_before
 from routebook.settings import MemorySettings, SettingsError
+from routebook.slices import Slices
 from routebook.state.account import UNBOUNDED
 from routebook.wire.frame import MAX_FRAME
 
@@ -72,7 +73,6 @@ class Chronicle:
         self._restate = restate
         self._folder = data_dir / FOLDER
         self._latest = LatestRecords(max_bytes // 2, noted)
-        self._recent = self._latest.records
         self._began_seq = 1  # with this boot
         self._unwritten = 0  # records, numbered all the same
         self._stopping = False
@@ -168,6 +168,10 @@ class Chronicle:
     def _remember(self, record: Record) -> None:
         self._latest.add(record)
 
+    def pack(self) -> Slices[None]:
+        """Have the latest records take less memory."""
+        return self._latest.pack()
+
     def note_awake(self) -> None:
         """The loop is: somebody who asks would be answered."""
         if self._writer is not None:
@@ -176,7 +180,7 @@ class Chronicle:
     @property
     def last_seq(self) -> int:
         """Of the last record there is."""
-        return self._recent[-1].seq if self._recent else 0
+        return self._latest.last_seq
 
     async def recent(self, topic: str | None, broker: str | None) -> Recent:
         """The latest records, oldest first, and before them a state, if there is one.
@@ -184,21 +188,22 @@ class Chronicle:
         About a topic or a broker, if given. One at a time, in slices: it takes memory and time.
         """
         async with self._telling:
-            records = list(self._recent)
+            first: Record | None = None
             lines: deque[tuple[int, bytes]] = deque()
             size = dropped = 0
-            for number, record in enumerate(records):
+            for number, record in enumerate(unpacked(self._latest.held())):
+                first = first or record
                 if (line := told_of(record, topic, broker)) is not None:
                     lines.append((record.seq, line))
                     size += len(line)
                 while size > self._max_recent:
                     size -= len(lines.popleft()[1])
                     dropped += 1
-                if number % _RECORDS_A_SLICE == _RECORDS_A_SLICE - 1:
+                large = isinstance(record.event, TopicsChanged)
+                if large or number % _RECORDS_A_SLICE == _RECORDS_A_SLICE - 1:
                     await asyncio.sleep(0)
-            if not records:
+            if first is None:
                 return Recent([], 0, 0, "nothing has been recorded yet")
-            first = records[0]
             found = await self._before(lines[0][0] if dropped else first.seq, first, topic, broker)
             sent = [*found.lines, *(line for _, line in lines)]
             return Recent(sent, found.from_seq, dropped, found.why)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from routebook.slices import Slices
 from routebook.state.account import MIB, Account, Kind
 
 logger = logging.getLogger(__name__)
@@ -48,17 +49,19 @@ def kill_first(pid: int) -> None:
 
 
 class MemoryWatch:
-    """``shed`` drops what can be had again. ``resident`` is told for tests."""
+    """``shed`` drops what can be had again, ``pack`` makes what is kept smaller."""
 
     def __init__(
         self,
         account: Account,
         *,
         shed: Callable[[], None],
+        pack: Callable[[], Slices[None]],
         resident: Callable[[], int] = resident_bytes,
     ) -> None:
         self._account = account
         self._shed = shed
+        self._pack = pack
         self._resident = resident
         self._most_held = 0  # since memory was last given back
 
@@ -70,6 +73,8 @@ class MemoryWatch:
             self._shed()
         if near or self._most_held - account.tables > WORTH_GIVING_BACK:
             self._most_held = account.tables
+            for _ in self._pack():
+                await asyncio.sleep(0)
             await asyncio.to_thread(give_back)
         resident = self._resident()
         if resident * 100 <= limit * FULL_PERCENT:
