@@ -19,7 +19,7 @@ from support.nodes import NodeProcess
 from support.waiting import wait_for
 
 LIMIT = 256 * MIB
-SECONDS = 0.8
+SECONDS = 0.5
 
 
 class Besieged:
