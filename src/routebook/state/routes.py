@@ -13,7 +13,8 @@ Rules that keep it honest:
     link 1 closes              nothing: generation 1 is history
     link 2 closes              A leaves
 
-After a restart brokers are known without a connection; the first sign of life confirms one.
+After a restart brokers are known without a connection; the first sign of life confirms one, and
+its next registration ties it to a connection again.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -119,20 +120,21 @@ class RouteTable:
     ) -> tuple[Member | None, Sequence[Event]]:
         """Note that a broker is alive; None for one that is not registered.
 
-        Heard on another connection than the one it registered on, it outlives the latter.
+        Heard on another connection than the one it registered on, it outlives the latter. One that
+        has not registered since a restart is tied to none.
         """
         member = self.members.find_live(cluster, addr)
         if member is None:
             return None, ()
         events: Sequence[Event] = ()
-        if member.link is None:
-            events = [self._confirm(member, link=link, peer=peer, now_ms=now_ms)]
+        if not member.confirmed:
+            events = [self._confirm(member, peer=peer, now_ms=now_ms)]
         self.members.hear(member, now_ms)
         self.members.hear_on(member, link)
         return member, events
 
-    def _confirm(self, member: Member, *, link: Link, peer: str, now_ms: int) -> Event:
-        self.members.confirm(member, link)
+    def _confirm(self, member: Member, *, peer: str, now_ms: int) -> Event:
+        self.members.confirm(member)
         return BrokerConfirmed(
             **self._facts.about(member, Cause.RECOVERED, peer),
             after_ms=now_ms - self.recovered_ms,
@@ -317,10 +319,11 @@ class RouteTable:
         else:
             member = current
         details_before = details(member)
-        if not member.confirmed and member.broker_id == registration.broker_id:
-            events.append(
-                self._confirm(member, link=registration.link, peer=registration.peer, now_ms=now_ms)
-            )
+        if member.link is None and member.broker_id == registration.broker_id:
+            if not member.confirmed:
+                events.append(self._confirm(member, peer=registration.peer, now_ms=now_ms))
+            self.members.tie(member, registration.link)
+        member.peer = registration.peer
         joined = (
             current is None
             or member.link != registration.link
