@@ -295,7 +295,7 @@ class NameServer:
 
     def _recover(self, view: View) -> int:
         """Go on with what the node knew; how many brokers that is."""
-        self._revision.value = max(self._revision.value, view.revision)
+        self._revision.value = self._chronicle.revision_after(view.revision)
         if not self._settings.memory.warm_restart:
             self._routes.members.skip_generations(view.generation)
             return 0

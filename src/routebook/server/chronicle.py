@@ -30,7 +30,7 @@ from routebook.journal.identity import Identity, new_identity
 from routebook.journal.narrowing import told_of
 from routebook.journal.newer import refuse_newer
 from routebook.journal.record import Record
-from routebook.journal.writer import JournalSettings, JournalWriter
+from routebook.journal.writer import JournalSettings, JournalWriter, Recovered
 from routebook.server.durable import replace_file
 from routebook.server.lasting import again_and_again
 from routebook.server.past import Past, nothing_before
@@ -73,6 +73,7 @@ class Chronicle:
         self._recent: deque[Record] = deque()
         self._recent_topics = 0
         self._began_seq = 1  # with this boot
+        self._found: Recovered | None = None
         self._unwritten = 0  # records, numbered all the same
         self._stopping = False
         self._stated = 0  # how many records were lost when the tables were last stated anew
@@ -125,7 +126,7 @@ class Chronicle:
             raise SettingsError(
                 f"{error}; choose another --data-dir, or start with --journal false"
             ) from error
-        self._began_seq = found.next_seq
+        self._began_seq, self._found = found.next_seq, found
         if found.unclean:
             logger.warning(
                 "journal: the node was not stopped in order; what came after record %d, if"
@@ -133,6 +134,14 @@ class Chronicle:
                 found.last_seq,
                 found.torn_bytes,
             )
+
+    def revision_after(self, remembered: int) -> int:
+        """Where revisions go on, which were ``remembered`` up to there: none is given twice."""
+        if self._found is None:
+            return remembered
+        if remembered <= self._found.revision:
+            return self._found.revision
+        return remembered + self._found.leap
 
     def start(self) -> None:
         """Look after the journal from now on."""
