@@ -76,7 +76,7 @@ SAYINGS = st.builds(
 
 @dataclass(slots=True)
 class Live:
-    """A broker that must be there. One known from before a restart has no link until it registers."""
+    """A broker that must be there. One known from before a restart has no link at first."""
 
     name: str
     broker_id: int
