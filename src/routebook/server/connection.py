@@ -2,13 +2,15 @@
 
 Requests of one connection are carried out in the order they came. A registration that takes
 several slices keeps the next request waiting; an answer that waits for the disk does not.
-Reading stops while the peer does not read its answers.
+Reading stops while the peer does not read its answers, and while more is there than one turn takes:
+who sends many requests at once takes turns with all others.
 """
 
 import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Generator
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol, cast
 
 from routebook.events import Cause
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FLUSH_BYTES = 128 * 1024
+TURN = range(64)  # requests of one connection until others have theirs
+TURN_FLUSHES = 2  # and how often its answers may fill FLUSH_BYTES
+TURN_S = 0.002  # and how long requests may take that are not answered from memory
 LARGE_BODY = 64 * 1024
 MAX_PENDING = 64  # answers of one connection that may wait for the disk or another server
 GO_AWAY = Reply(ResponseCode.GO_AWAY, "please go away")
@@ -59,6 +64,7 @@ class Connection(asyncio.Protocol):
         self._pending: set[asyncio.Task[None]] = set()
         self._paused = False  # the peer does not read
         self._held = False  # the input budget is used up
+        self._in_line = False  # for another turn
         self._charged = False
         self._reading = True
         self._closing = False
@@ -165,14 +171,18 @@ class Connection(asyncio.Protocol):
         self._proceed()
 
     def _proceed(self) -> None:
-        """Carry out what is buffered until it runs out or something has to be waited for."""
+        """Carry out what is buffered until it runs out, its turn is over or it has to wait."""
+        if self._in_line:
+            return
         out: list[bytes] = []
-        size, progress = 0, False
+        size, progress, flushes, until = 0, False, 0, 0.0
         next_frame = self._decoder.next_frame
         dispatch, caller, max_frame = self._port.dispatch, self.caller, self._port.max_frame
         find, keep = self._port.memo.find, self._port.memo.keep
         try:
-            while not (self._slices or self._paused or self._closing):
+            for _ in TURN:
+                if self._slices or self._paused or self._closing:
+                    break
                 if len(self._pending) >= MAX_PENDING:
                     break
                 frame = next_frame()
@@ -187,13 +197,18 @@ class Connection(asyncio.Protocol):
                         size += len(parts[4]) + 128
                         if size > FLUSH_BYTES:
                             self._write(out)
-                            out, size = [], 0
+                            out, size, flushes = [], 0, flushes + 1
+                            if flushes == TURN_FLUSHES:
+                                self._line_up()
+                                break
                         continue
                 request = decode_command(frame)
                 if request.flag & FLAG_RESPONSE:
                     continue  # we asked nothing, so this answers nothing
                 if self._port.draining and self._told_to_go_away(request, out):
                     continue
+                if not until:
+                    until = monotonic() + TURN_S
                 answer = dispatch(request, caller)
                 if type(answer) is Reply:
                     if not request.flag & FLAG_ONEWAY:
@@ -204,7 +219,7 @@ class Connection(asyncio.Protocol):
                         size += len(encoded)
                         if size > FLUSH_BYTES:
                             self._write(out)
-                            out, size = [], 0
+                            out, size, flushes = [], 0, flushes + 1
                 elif isinstance(answer, Generator):
                     self._write(out)
                     out, size = [], 0
@@ -212,6 +227,11 @@ class Connection(asyncio.Protocol):
                     self._port.work_on(self, large=len(body) > LARGE_BODY)
                 else:
                     self._wait_for(cast(Awaitable[Reply], answer), request)
+                if flushes >= TURN_FLUSHES or monotonic() > until:
+                    self._line_up()
+                    break
+            else:
+                self._line_up()
         except WireError as error:
             self._write(out)
             self.offend(str(error))
@@ -221,6 +241,18 @@ class Connection(asyncio.Protocol):
         if not self._closing:
             self._note_partial(progress=progress)
             self._update_reading()
+
+    def _line_up(self) -> None:
+        """Go on in another turn with what is left, if anything is."""
+        if self._decoder.buffered and not self._closing:
+            self._in_line = True
+            self._port.line_up(self)
+
+    def take_turn(self) -> None:
+        """Go on with what was left."""
+        self._in_line = False
+        if not self._closing:
+            self._proceed()
 
     def _told_to_go_away(self, request: Command, out: list[bytes]) -> bool:
         if not self._port.go_away or request.version <= Version.V5_3_1:
@@ -302,8 +334,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is still being worked on."""
-        return self._slices is not None or bool(self._pending)
+        """Whether an answer is still being worked on, or a request has not had its turn."""
+        return self._slices is not None or self._in_line or bool(self._pending)
 
     def hold(self) -> None:
         self._held = True
@@ -327,7 +359,11 @@ class Connection(asyncio.Protocol):
 
     def _update_reading(self) -> None:
         wanted = not (
-            self._paused or self._held or self._slices or len(self._pending) >= MAX_PENDING
+            self._paused
+            or self._held
+            or self._in_line
+            or self._slices
+            or len(self._pending) >= MAX_PENDING
         )
         if wanted == self._reading or self.transport.is_closing():
             return

@@ -8,9 +8,10 @@ import logging
 import socket
 import ssl
 from collections import deque
+from time import monotonic
 
 from routebook.events import Cause
-from routebook.listener import close_listener
+from routebook.server.acceptor import Acceptor
 from routebook.server.budget import InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
 from routebook.server.lasting import again_and_again
@@ -45,8 +46,10 @@ class Port:
         self._swept_ms = 0
         self._connections: dict[int, Connection] = {}
         self._links = itertools.count(1)
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._in_line: deque[Connection] = deque()
+        self._giving = False
         self._at_work: deque[Connection] = deque()
         self._working = False
         self._stopped = False
@@ -65,21 +68,16 @@ class Port:
 
     @property
     def address(self) -> tuple[str, int]:
-        assert self._server is not None
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return str(host), int(port)
+        assert self._acceptor is not None
+        return self._acceptor.address
 
     async def start(self) -> None:
         """Listen; raises SettingsError when the address is not to be had."""
         listen = self._listen
+        self._acceptor = Acceptor(lambda: Connection(self))
         try:
-            self._server = await self.loop.create_server(
-                lambda: Connection(self),
-                listen.bind_address,
-                listen.listen_port,
-                backlog=listen.backlog,
-                reuse_address=True,
-                reuse_port=False,
+            await self._acceptor.listen(
+                listen.bind_address, listen.listen_port, backlog=listen.backlog
             )
         except OSError as error:
             raise SettingsError(_listen_failure(listen, error)) from error
@@ -147,6 +145,28 @@ class Port:
             self._refusing = False
         self.budget.forget(connection)
 
+    # -- turns of those who send more than one turn takes
+
+    def line_up(self, connection: Connection) -> None:
+        """Give ``connection`` another turn after those who wait for theirs."""
+        self._in_line.append(connection)
+        if not self._giving:
+            self._giving = True
+            self.loop.call_soon(self._give_turns)
+
+    def _give_turns(self) -> None:
+        """A turn for as many as there is time for; everybody else is heard in between."""
+        until = monotonic() + SLICE_S
+        try:
+            for _ in range(len(self._in_line)):
+                self._in_line.popleft().take_turn()
+                if monotonic() > until:
+                    break
+        finally:
+            self._giving = bool(self._in_line)
+            if self._giving:
+                self.loop.call_soon(self._give_turns)
+
     # -- long work, one answer at a time so that its memory is bounded
 
     def work_on(self, connection: Connection, *, large: bool) -> None:
@@ -199,7 +219,8 @@ class Port:
             self._behind_at_ms = listening.paused_ms
             self._behind.update(open_now)
         self._behind = {c for c in self._behind.intersection(open_now) if c.unheard}
-        return bool(self._behind)
+        waiting = self._acceptor is not None and self._acceptor.behind
+        return waiting or bool(self._behind)
 
     def caught_up(self) -> None:
         """After a stall: everybody who was waiting has been heard."""
@@ -233,8 +254,8 @@ class Port:
     async def stop(self) -> None:
         """Stop accepting, let peers go, finish answers, close."""
         self.draining = True
-        if self._server is not None:
-            await close_listener(self._server)
+        if self._acceptor is not None:
+            await self._acceptor.close()
         if self.go_away and self._connections:
             logger.info("telling %d connections to go away", len(self._connections))
             await self._until_empty(self._listen.go_away_s)
