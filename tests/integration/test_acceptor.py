@@ -114,7 +114,7 @@ def test_running_out_of_descriptors_is_said_once_and_does_not_keep_the_loop_busy
     async def story() -> None:
         port = Acceptor(Door)
         with monkeypatch.context() as patch:
-            patch.setattr(acceptor.socket, "socket", OutOfDescriptors)
+            patch.setattr("routebook.server.acceptor.socket.socket", OutOfDescriptors)
             await port.listen("127.0.0.1", 0, backlog=8)
         with socket.create_connection(port.address):
             turns = 0
