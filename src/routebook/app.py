@@ -28,6 +28,7 @@ from routebook.events import (
 )
 from routebook.handlers.absence import Absences
 from routebook.handlers.memo import AnswerMemo
+from routebook.handlers.order import MAX_ORDER_BYTES, ORDER_NAMESPACE, OrderTable
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.routes import not_found
 from routebook.handlers.services import Control, Services
@@ -82,13 +83,19 @@ class NameServer:
         self._clock = LoopClock(self._stalled, ticked=lambda: self._chronicle.note_awake())
         self._revision = Revision()
         pairs = kvfile.load(settings.kv_path)
-        self._kv = KvStore(self._revision, settings.limits.max_kv_bytes, pairs)
+        self._kv = KvStore(
+            self._revision,
+            settings.limits.max_kv_bytes,
+            pairs,
+            max_table_bytes={ORDER_NAMESPACE: MAX_ORDER_BYTES},
+        )
         self._kv_file = KvFile(settings.kv_path, self._kv, self._record)
         guard = settings.guard
         self._routes = RouteTable(
             self._revision,
             max_topics_per_broker=settings.limits.max_topics_per_broker,
             max_route_entries=settings.limits.max_route_entries,
+            max_brokers_per_group=settings.limits.max_brokers_per_group,
             guard=GuardSettings(
                 share_percent=guard.share_percent,
                 min_brokers=guard.min_brokers,
@@ -116,6 +123,7 @@ class NameServer:
             memo=AnswerMemo(tally),
             tally=tally,
             absences=Absences(_wall_ms()),
+            order=OrderTable(self._kv),
             live=settings.live,
             record=self._record,
             now_ms=self._clock.now_ms,
@@ -319,8 +327,9 @@ class NameServer:
             self._services.memo.clear()
             self._services.renderer.clear()
             if isinstance(event, BrokerLeft):
-                topics = self._routes.topics.abandoned(event.cluster, event.broker)
-                self._services.absences.note(event, _wall_ms(), topics)
+                if event.topics_lost:
+                    topics = self._routes.topics.abandoned(event.cluster, event.broker)
+                    self._services.absences.note(event, _wall_ms(), topics)
                 if self._service is not None:
                     self._service.clear_away()
             elif isinstance(event, TopicsChanged):
@@ -347,9 +356,9 @@ class NameServer:
 
     def _release_guard(self, peer: str) -> int:
         assert self._service is not None  # somebody asked
-        events, links = self._routes.release_guard(peer, now_ms=self._clock.now_ms())
-        self._service.let_go(events, links)
-        return sum(isinstance(event, BrokerLeft) for event in events)
+        released, leaving = self._routes.release_guard(peer, now_ms=self._clock.now_ms())
+        self._service.let_go(leaving)
+        return released
 
     def _sum_up(self) -> None:
         self._sum_up_now(silent=self._chronicle.last_seq == self._window_began_seq)

@@ -72,6 +72,7 @@ class TlsSettings:
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
     max_topics_per_broker: int = 300_000
+    max_brokers_per_group: int = 64
     max_route_entries: int = 10_000_000
     max_kv_bytes: int = 8 * 1024 * 1024
 
@@ -215,6 +216,7 @@ KEYS: dict[str, Key] = {
         Key("maxBufferedBytes", "67108864", "int", "memory for frames not yet complete"),
         Key("maxConnections", "65536", "int:1-", "connections served at once"),
         Key("maxTopicsPerBroker", "300000", "int:1-", "topics one broker may register"),
+        Key("maxBrokersPerGroup", "64", "int:1-", "brokers that may share a name, with ids"),
         Key("maxRouteEntries", "10000000", "int:1-", "topic and broker pairs held"),
         Key("maxKvBytes", "8388608", "int", "characters of all keys and values"),
         Key("frameTimeoutSeconds", "60", "int:1-", "time a peer has to complete a frame"),
@@ -347,6 +349,7 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
         live=live,
         limits=LimitSettings(
             max_topics_per_broker=parsed["maxTopicsPerBroker"],
+            max_brokers_per_group=parsed["maxBrokersPerGroup"],
             max_route_entries=parsed["maxRouteEntries"],
             max_kv_bytes=parsed["maxKvBytes"],
         ),

@@ -28,7 +28,7 @@ class _Departure:
     addr: str
     cause: Cause
     wall_ms: int
-    topics: frozenset[str]
+    topics: Collection[str]
 
 
 class Absences:
@@ -39,10 +39,13 @@ class Absences:
         self._deleted: OrderedDict[str, tuple[int, str, str]] = OrderedDict()
 
     def note(self, event: Event, wall_ms: int, topics: Collection[str]) -> None:
-        """Remember what ``event`` took away; ``topics`` are those of a group that left."""
+        """Remember what ``event`` took away; ``topics`` are those of a group that left.
+
+        They are kept, not copied: a group that left does not change.
+        """
         if isinstance(event, BrokerLeft):
             if not event.addrs_after and topics:
-                self._note_departure(event, wall_ms, frozenset(topics))
+                self._note_departure(event, wall_ms, topics)
         elif isinstance(event, TopicsChanged):
             for change in event.changes:
                 if change.after is None:
@@ -66,7 +69,7 @@ class Absences:
             f" ({departure.addr}), left at {_time(departure.wall_ms)}, {because}"
         )
 
-    def _note_departure(self, event: BrokerLeft, wall_ms: int, topics: frozenset[str]) -> None:
+    def _note_departure(self, event: BrokerLeft, wall_ms: int, topics: Collection[str]) -> None:
         if len(self._departures) == MAX_DEPARTURES:
             self._topics -= len(self._departures.popleft().topics)
         self._departures.append(_Departure(event.broker, event.addr, event.cause, wall_ms, topics))

@@ -1,14 +1,14 @@
 """What brokers ask: register, unregister, heartbeat, data version, member group."""
 
-from collections.abc import Generator
 from itertools import islice
 from operator import attrgetter
 from sys import intern
 
-from routebook.events import Event, StaticMapping
-from routebook.handlers.routes import ORDER_NAMESPACE
+from routebook.events import StaticMapping
 from routebook.handlers.services import Answer, Caller, Services
+from routebook.handlers.slicing import begun, carried_through, recorded
 from routebook.slices import Slices
+from routebook.state.facts import Changes
 from routebook.state.model import (
     Member,
     QueueShape,
@@ -16,7 +16,7 @@ from routebook.state.model import (
     ShapeByNumbers,
     VersionStamp,
 )
-from routebook.state.routes import RegisterResult
+from routebook.state.registrar import RegisterResult
 from routebook.wire import bodies
 from routebook.wire.codes import ResponseCode
 from routebook.wire.command import Command, Reply
@@ -60,7 +60,8 @@ def register_broker(request: Command, services: Services, caller: Caller) -> Ans
         now_ms=services.now_ms(),
     )
     if renewed is not None:
-        return _registered(renewed, services)
+        order = _order_table(services)
+        return _registered(renewed, order) if order is not None else _renewed(renewed, services)
     return _register(request, header, fingerprint, services, caller)
 
 
@@ -86,25 +87,11 @@ def _register(
         now_ms=services.now_ms(),
         delete_absent_topics=services.live.delete_topic_with_broker_registration,
     )
-    result = yield from _recorded(steps, services)
+    result = yield from recorded(steps, services)
+    services.record(result.events)
     if result.refused is not None and result.told:
         return Reply(ResponseCode.SYSTEM_ERROR, result.refused, {})
-    return _registered(result, services)
-
-
-def _recorded(
-    steps: Generator[list[Event], None, RegisterResult], services: Services
-) -> Slices[RegisterResult]:
-    """Drive a registration, recording the events of each slice as soon as it is applied."""
-    while True:
-        try:
-            events = next(steps)
-        except StopIteration as done:
-            result: RegisterResult = done.value
-            services.record(result.events)
-            return result
-        services.record(events)
-        yield
+    return (yield from _renewed(result, services))
 
 
 _name_of = attrgetter("topic_name")
@@ -188,27 +175,37 @@ def _mapping(info: MappingInfo) -> StaticMapping:
     )
 
 
-def _registered(result: RegisterResult, services: Services) -> Reply:
+def _order_table(services: Services) -> bytes | None:
+    """The body of the answer; None when it has to be encoded first."""
+    return services.order.body() if services.live.return_order_topic_config_to_broker else b""
+
+
+def _renewed(result: RegisterResult, services: Services) -> Slices[Reply]:
+    order = _order_table(services)
+    if order is None:
+        order = yield from services.order.encoded()
+    return _registered(result, order)
+
+
+def _registered(result: RegisterResult, order: bytes) -> Reply:
     ext_fields = {}
     if result.ha_addr is not None:
         ext_fields["haServerAddr"] = result.ha_addr
     if result.master_addr is not None:
         ext_fields["masterAddr"] = result.master_addr
-    body = b""
-    if services.live.return_order_topic_config_to_broker:
-        table = services.kv.find_table(ORDER_NAMESPACE)
-        if table is not None:
-            body = bodies.kv_table(table)
-    return Reply(ext_fields=ext_fields, body=body)
+    return Reply(ext_fields=ext_fields, body=order)
 
 
-def unregister_broker(request: Command, services: Services, caller: Caller) -> Reply:
+def unregister_broker(request: Command, services: Services, caller: Caller) -> Answer:
     broker = BrokerIdentity.of(request)
-    services.record(
-        services.routes.unregister(
-            broker.cluster, broker.name, broker.addr, link=caller.link, peer=caller.peer
-        )
+    leaving = services.routes.unregister(
+        broker.cluster, broker.name, broker.addr, link=caller.link, peer=caller.peer
     )
+    return begun(_left(leaving, services))
+
+
+def _left(leaving: Changes[None], services: Services) -> Slices[Reply]:
+    yield from carried_through(leaving, services)
     return Reply()
 
 
@@ -250,6 +247,5 @@ def get_member_group(request: Command, services: Services, caller: Caller) -> Re
     cluster = optional(request, "clusterName")
     group = services.routes.members.find_group(cluster or "", name)
     if group is None:
-        named = services.routes.members.groups_named(name)
-        group = named[0] if named else None
+        group = next(iter(services.routes.members.groups_named(name)), None)
     return Reply(body=bodies.member_group(group.addrs if group else {}, name, cluster))

@@ -1,6 +1,10 @@
 """Key-value configuration (100, 101, 102, 219)."""
 
+from collections.abc import Mapping
+
 from routebook.handlers.services import Answer, Caller, Services
+from routebook.handlers.slicing import begun
+from routebook.slices import Slices
 from routebook.state.kv import KvChange
 from routebook.wire import bodies
 from routebook.wire.codes import ResponseCode
@@ -42,7 +46,7 @@ def get_kv(request: Command, services: Services, caller: Caller) -> Reply:
     return Reply(ext_fields={"value": value})
 
 
-def get_kv_list(request: Command, services: Services, caller: Caller) -> Reply:
+def get_kv_list(request: Command, services: Services, caller: Caller) -> Answer:
     namespace = request.ext_fields.get("namespace")
     table = None if namespace is None else services.kv.find_table(namespace)
     if table is None:
@@ -50,7 +54,11 @@ def get_kv_list(request: Command, services: Services, caller: Caller) -> Reply:
             ResponseCode.QUERY_NOT_FOUND,
             f"No config item, Namespace: {'null' if namespace is None else namespace[:MAX_NAME]}",
         )
-    return Reply(body=bodies.kv_table(table))
+    return begun(_listed(dict(table)))
+
+
+def _listed(table: Mapping[str, str]) -> Slices[Reply]:
+    return Reply(body=(yield from bodies.kv_table(table)))
 
 
 def _item(request: Command) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """Route queries (105): the request clients send most."""
 
+from routebook.handlers.order import ORDER_NAMESPACE
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.handlers.tally import KNOWN, NOT_READY, UNKNOWN
 from routebook.state.model import MASTER, Group
@@ -7,7 +8,6 @@ from routebook.wire.codes import ResponseCode, Version
 from routebook.wire.command import Command, Reply
 from routebook.wire.headers import MAX_NAME, boolean
 
-ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 _NOT_FOUND = (
     "No topic route info in name server for the topic: %s\n"
     "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."

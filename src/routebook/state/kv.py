@@ -25,14 +25,26 @@ class KvChange:
 
 
 class KvStore:
-    def __init__(self, revision: Revision, max_bytes: int, tables: Tables | None = None) -> None:
+    """``max_bytes`` bounds all pairs together, ``max_table_bytes`` those of some namespaces."""
+
+    def __init__(
+        self,
+        revision: Revision,
+        max_bytes: int,
+        tables: Tables | None = None,
+        *,
+        max_table_bytes: Mapping[str, int] | None = None,
+    ) -> None:
         self._revision = revision
         self._max_bytes = max_bytes
+        self._max_table_bytes = max_table_bytes or {}
         self._tables: Tables = {} if tables is None else tables
-        self._size = sum(
-            len(namespace) + sum(len(key) + len(value) for key, value in table.items())
+        self._generations = dict.fromkeys(self._tables, 1)
+        self._sizes = {
+            namespace: sum(len(key) + len(value) for key, value in table.items())
             for namespace, table in self._tables.items()
-        )
+        }
+        self._size = sum(map(len, self._tables)) + sum(self._sizes.values())
 
     @property
     def tables(self) -> Mapping[str, Mapping[str, str]]:
@@ -43,6 +55,10 @@ class KvStore:
 
     def find_table(self, namespace: str) -> Mapping[str, str] | None:
         return self._tables.get(namespace)
+
+    def generation(self, namespace: str) -> int:
+        """Raised with every change of the namespace; 0 when there is none."""
+        return self._generations.get(namespace, 0)
 
     def check(self, change: KvChange, reserved: int = 0) -> bool:
         """Whether ``change`` changes anything; raises TableFull when it would not fit.
@@ -56,6 +72,11 @@ class KvStore:
         growth += 0 if change.namespace in self._tables else len(change.namespace)
         if growth > 0 and self._size + reserved + growth > self._max_bytes:
             raise TableFull("key-value pairs", self._max_bytes, "maxKvBytes")
+        limit = self._max_table_bytes.get(change.namespace)
+        size = self._sizes.get(change.namespace, 0) + reserved + growth
+        if limit is not None and growth > 0 and size > limit:
+            what = f"the pairs of {change.namespace}"
+            raise TableFull(what, limit, "characters; delete some first")
         return before != change.value
 
     def preview(self, changes: Iterable[KvChange]) -> Tables:
@@ -84,11 +105,14 @@ class KvStore:
                 self._size += len(change.namespace)
             table = self._tables.setdefault(change.namespace, {})
             if change.value is None:
-                self._size -= len(change.key) + len(table.pop(change.key))
+                growth = -len(change.key) - len(table.pop(change.key))
             else:
-                self._size += len(change.value) - len(before or "")
-                self._size += len(change.key) if before is None else 0
+                growth = len(change.value) - len(before or "")
+                growth += len(change.key) if before is None else 0
                 table[change.key] = change.value
+            self._size += growth
+            self._sizes[change.namespace] = self._sizes.get(change.namespace, 0) + growth
+            self._generations[change.namespace] = self.generation(change.namespace) + 1
             events.append(
                 KvChanged(
                     revision=self._revision.next(),

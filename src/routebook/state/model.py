@@ -122,6 +122,8 @@ class Group:
     mapped_topics: set[str] = field(default_factory=set)
     touched: int = 0  # raised when a registration may no longer be a repeat of the last one
     rendered: Any = None
+    taken: int = 0  # raised when an administrator begins to take the write bit of all topics
+    rewritten: int = 0  # raised when a registration begins to write all topics anew
     rendered_queues: dict[tuple[QueueShape, bool], bytes] = field(default_factory=dict)
 
     @property
