@@ -24,6 +24,7 @@ from routebook.state.model import QueueShape, Registration, VersionStamp
 from routebook.state.registrar import RegisterResult
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
+from support.accounts import check_account
 
 CLUSTERS = st.sampled_from(["c1", "c2"])
 NAMES = st.sampled_from(["a", "b"])
@@ -205,7 +206,8 @@ class RouteTableMachine(RuleBasedStateMachine):
                 filter_servers=saying.filter_servers,
                 fingerprint=hash((cluster, name, addr, tuple(topics.items()), counter)),
                 link=link,
-                peer="p",
+                peer=f"10.0.0.{link}:5000",
+                shapes=len(set(topics.values())),
             ),
             now_ms=self.now_ms,
             delete_absent_topics=delete_absent,
@@ -351,6 +353,10 @@ class RouteTableMachine(RuleBasedStateMachine):
         for (cluster, addr), live in self.live.items():
             expected.setdefault((cluster, live.name), {})[live.broker_id] = addr
         assert self.facts()[0] == expected
+
+    @rule()
+    def the_account_is_right_to_the_byte(self) -> None:
+        check_account(self.table)
 
     @invariant()
     def nothing_is_listed_that_nobody_watches(self) -> None:

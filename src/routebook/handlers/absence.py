@@ -32,7 +32,8 @@ class _Departure:
 
 
 class Absences:
-    def __init__(self, started_wall_ms: int) -> None:
+    def __init__(self, started_wall_ms: int, max_topics: int = MAX_TOPICS) -> None:
+        self._max_topics = max_topics
         self._started_wall_ms = started_wall_ms
         self._departures: deque[_Departure] = deque(maxlen=MAX_DEPARTURES)
         self._topics = 0
@@ -74,7 +75,7 @@ class Absences:
             self._topics -= len(self._departures.popleft().topics)
         self._departures.append(_Departure(event.broker, event.addr, event.cause, wall_ms, topics))
         self._topics += len(topics)
-        while self._topics > MAX_TOPICS and len(self._departures) > 1:
+        while self._topics > self._max_topics and self._departures:
             self._topics -= len(self._departures.popleft().topics)
 
 

@@ -22,9 +22,10 @@ from routebook.wire.codes import ResponseCode
 from routebook.wire.command import Command, Reply
 from routebook.wire.errors import BadRequest
 from routebook.wire.headers import (
-    MAX_NAME,
+    MAX_WIDE_NAME,
     BrokerIdentity,
     RegisterBrokerHeader,
+    check_name,
     optional,
     required,
 )
@@ -80,8 +81,8 @@ def _register(
         max_topics=services.max_topics_per_broker,
     )
     yield
-    topics = yield from _shapes(body.topics)
-    registration = _registration(header, body, topics, fingerprint, caller)
+    topics, shapes = yield from _shapes(body.topics)
+    registration = _registration(header, body, topics, shapes, fingerprint, caller)
     steps = services.routes.register(
         registration,
         now_ms=services.now_ms(),
@@ -98,8 +99,8 @@ _name_of = attrgetter("topic_name")
 _numbers_of = attrgetter("read_queue_nums", "write_queue_nums", "perm", "topic_sys_flag")
 
 
-def _shapes(topics: dict[str, TopicConfig]) -> Slices[dict[str, QueueShape]]:
-    """Queue shapes by topic, each distinct shape and each name held once."""
+def _shapes(topics: dict[str, TopicConfig]) -> Slices[tuple[dict[str, QueueShape], int]]:
+    """Queue shapes by topic, each distinct shape and each name held once; and how many shapes."""
     shapes = ShapeByNumbers()
     by_topic: dict[str, QueueShape] = {}
     items = iter(topics.items())
@@ -108,18 +109,20 @@ def _shapes(topics: dict[str, TopicConfig]) -> Slices[dict[str, QueueShape]]:
         names = list(map(_name_of, configs))
         if None in names or "" in names:
             names = [name or key for key, name in zip(keys, names, strict=True)]
-        if max(map(len, names)) > MAX_NAME:
-            raise BadRequest(f"a topic name is longer than {MAX_NAME} characters")
+        if max(map(len, names)) > MAX_WIDE_NAME:
+            for name in names:
+                check_name("a topic name", name)
         numbers = map(_numbers_of, configs)
         by_topic.update(zip(map(intern, names), map(shapes.__getitem__, numbers), strict=True))
         yield
-    return by_topic
+    return by_topic, len(shapes)
 
 
 def _registration(
     header: RegisterBrokerHeader,
     body: RegistrationBody,
     topics: dict[str, QueueShape],
+    shapes: int,
     fingerprint: int,
     caller: Caller,
 ) -> Registration:
@@ -142,14 +145,17 @@ def _registration(
         fingerprint=fingerprint,
         link=caller.link,
         peer=caller.peer,
+        shapes=shapes,
     )
 
 
 def _filter_servers(servers: list[str] | None) -> tuple[str, ...] | None:
     if servers is None:
         return None
-    if len(servers) > MAX_FILTER_SERVERS or any(len(server) > MAX_NAME for server in servers):
-        raise BadRequest(f"more than {MAX_FILTER_SERVERS} filter servers, or one with a huge name")
+    if len(servers) > MAX_FILTER_SERVERS:
+        raise BadRequest(f"more than {MAX_FILTER_SERVERS} filter servers")
+    for server in servers:
+        check_name("the address of a filter server", server)
     return tuple(servers)
 
 
@@ -162,8 +168,8 @@ def _stamp(version: DataVersion | None) -> VersionStamp | None:
 def _mapping(info: MappingInfo) -> StaticMapping:
     if not info.topic or not info.bname:
         raise BadRequest("a static topic mapping has no topic or no broker name")
-    if max(len(info.topic), len(info.bname), len(info.scope or "")) > MAX_NAME:
-        raise BadRequest(f"a static topic mapping has a name longer than {MAX_NAME} characters")
+    for name in (info.topic, info.bname, info.scope or ""):
+        check_name("a name in a static topic mapping", name)
     return StaticMapping(
         topic=info.topic,
         bname=info.bname,

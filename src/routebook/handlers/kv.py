@@ -10,7 +10,7 @@ from routebook.wire import bodies
 from routebook.wire.codes import ResponseCode
 from routebook.wire.command import Command, Reply
 from routebook.wire.errors import BadRequest
-from routebook.wire.headers import MAX_NAME
+from routebook.wire.headers import MAX_ECHOED
 
 
 def put_kv(request: Command, services: Services, caller: Caller) -> Answer:
@@ -40,7 +40,7 @@ def get_kv(request: Command, services: Services, caller: Caller) -> Reply:
     if value is None:
         return Reply(
             ResponseCode.QUERY_NOT_FOUND,
-            f"No config item, Namespace: {namespace[:MAX_NAME]} Key: {key[:MAX_NAME]}",
+            f"No config item, Namespace: {namespace[:MAX_ECHOED]} Key: {key[:MAX_ECHOED]}",
             {},
         )
     return Reply(ext_fields={"value": value})
@@ -52,7 +52,7 @@ def get_kv_list(request: Command, services: Services, caller: Caller) -> Answer:
     if table is None:
         return Reply(
             ResponseCode.QUERY_NOT_FOUND,
-            f"No config item, Namespace: {'null' if namespace is None else namespace[:MAX_NAME]}",
+            f"No config item, Namespace: {'null' if namespace is None else namespace[:MAX_ECHOED]}",
         )
     return begun(_listed(dict(table)))
 

@@ -97,10 +97,12 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._paused = True
+        self._port.unread.charge(self, self.transport.get_write_buffer_size())
         self._update_reading()
 
     def resume_writing(self) -> None:
         self._paused = False
+        self._port.unread.forget(self)
         self.active_at = self._now_s()
         self._update_reading()
         self._proceed()
@@ -302,6 +304,8 @@ class Connection(asyncio.Protocol):
                 reply = Reply(ResponseCode.SYSTEM_ERROR, "internal error")
             self._answer(request, reply)
 
+        # What was asked is the handler's by now, and may be large; its answer needs little of it.
+        request = Command(opaque=request.opaque, flag=request.flag, codec=request.codec)
         task = self._loop.create_task(answered())
         self._pending.add(task)
         task.add_done_callback(self._answered)
@@ -329,6 +333,8 @@ class Connection(asyncio.Protocol):
                 return
             data = self._tls.take()
         self.transport.write(data)
+        if self._paused and not self._closing:
+            self._port.unread.charge(self, self.transport.get_write_buffer_size())
 
     # -- when to read
 
@@ -387,6 +393,16 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self.closing_since = self._now_s()
         self.transport.close()
+
+    def give_up(self, unread: int) -> None:
+        """There is no room for what this peer does not read."""
+        logger.warning(
+            "closing connection of %s: %d bytes of answers are not read, and there is no room for"
+            " more (memoryLimit)",
+            self.caller.peer,
+            unread,
+        )
+        self.abort()
 
     def abort(self, cause: Cause | None = None) -> None:
         if cause is not None:

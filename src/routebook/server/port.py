@@ -14,10 +14,13 @@ from routebook.events import Cause
 from routebook.server.acceptor import Acceptor
 from routebook.server.budget import InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
+from routebook.server.descriptors import CONNECTION_BYTES
 from routebook.server.lasting import again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
+from routebook.server.unread import UnreadAnswers
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
+from routebook.state.account import Kind
 from routebook.state.listening import TICK_MS
 
 logger = logging.getLogger(__name__)
@@ -26,8 +29,9 @@ SWEEP_EVERY_MS = 1000
 TURNS = 6  # a connection in the backlog is accepted, made, watched and read in four
 SLICE_S = 0.002  # longer than this no answer keeps the others waiting
 LINGER_S = 5.0  # for answers to reach a peer that is being closed
-_HIGH_WATER = 1024 * 1024
-_LOW_WATER = 256 * 1024
+MAX_UNREAD = 256 * 1024 * 1024  # of all answers together, unless told otherwise
+_HIGH_WATER = 64 * 1024
+_LOW_WATER = 4 * 1024
 
 
 class Port:
@@ -39,6 +43,7 @@ class Port:
         dispatch: Dispatch,
         memo: Memo,
         clock: LoopClock | None = None,
+        max_unread: int = MAX_UNREAD,
     ) -> None:
         self._listen = listen
         self._behind: set[Connection] = set()  # not yet heard to the end after a stall
@@ -57,6 +62,9 @@ class Port:
         self.loop = asyncio.get_running_loop()
         self.clock = clock or LoopClock()
         self.budget = InputBudget(listen.max_buffered_bytes)
+        self._max_unread = max_unread
+        # One whole answer is never too much.
+        self.unread = UnreadAnswers(max(max_unread, listen.max_frame + _HIGH_WATER))
         self.dispatch = dispatch
         self.memo = memo
         self.max_frame = listen.max_frame
@@ -99,6 +107,14 @@ class Port:
     def _use_tls(self, context: ssl.SSLContext) -> None:
         self.tls_context = context
 
+    def memory(self) -> dict[Kind, int]:
+        """What connections hold, in bytes."""
+        return {
+            Kind.FRAMES: self.budget.used,
+            Kind.ANSWERS: self.unread.used,
+            Kind.CONNECTIONS: len(self._connections) * CONNECTION_BYTES,
+        }
+
     # -- connections
 
     def next_link(self) -> int:
@@ -128,8 +144,10 @@ class Port:
                 self._refusing = True
             connection.abort()
             return
+        # What a connection may leave unread before it counts; the more there are, the less.
+        high = min(_HIGH_WATER, max(_LOW_WATER, self._max_unread // 4 // len(self._connections)))
         transport.set_write_buffer_limits(
-            self._listen.high_water or _HIGH_WATER, self._listen.low_water or _LOW_WATER
+            self._listen.high_water or high, self._listen.low_water or high // 4
         )
         sock = transport.get_extra_info("socket")
         for option, size in (
@@ -141,9 +159,10 @@ class Port:
 
     def closed(self, connection: Connection) -> None:
         self._connections.pop(connection.caller.link, None)
-        if len(self._connections) < self._listen.max_connections:
-            self._refusing = False
+        if len(self._connections) < self._listen.max_connections * 9 // 10:
+            self._refusing = False  # who comes and goes at the limit is told of once
         self.budget.forget(connection)
+        self.unread.forget(connection)
 
     # -- turns of those who send more than one turn takes
 

@@ -14,7 +14,7 @@ from routebook.handlers.services import Answer, Caller, Services
 from routebook.handlers.slicing import recorded
 from routebook.server.connection import Connection
 from routebook.server.loopclock import LoopClock
-from routebook.server.port import SLICE_S, Port
+from routebook.server.port import MAX_UNREAD, SLICE_S, Port
 from routebook.settings import ListenSettings, TlsSettings
 from routebook.slices import Slices
 from routebook.state.facts import Changes
@@ -28,12 +28,20 @@ CLOSED_A_SLICE = 50
 
 class Service(Port):
     def __init__(
-        self, listen: ListenSettings, tls: TlsSettings, services: Services, clock: LoopClock
+        self,
+        listen: ListenSettings,
+        tls: TlsSettings,
+        services: Services,
+        clock: LoopClock,
+        *,
+        max_unread: int = MAX_UNREAD,
     ) -> None:
         def answer(request: Command, caller: Caller) -> Answer:
             return dispatch(request, services, caller)
 
-        super().__init__(listen, tls, dispatch=answer, memo=services.memo, clock=clock)
+        super().__init__(
+            listen, tls, dispatch=answer, memo=services.memo, clock=clock, max_unread=max_unread
+        )
         self._services = services
         self._hung_up: dict[Link, str] = {}  # while a stall is caught up with, and their peers
         self._idle: dict[Link, str] = {}  # links closed by the present sweep, and their peers

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from routebook.events import Cause, Event, KvChanged
-from routebook.state.errors import TableFull
+from routebook.state import costs
+from routebook.state.account import Account, Kind
+from routebook.state.errors import NoRoom, TableFull
 from routebook.state.revision import Revision
 
 Tables = dict[str, dict[str, str]]
@@ -32,9 +34,11 @@ class KvStore:
         revision: Revision,
         max_bytes: int,
         tables: Tables | None = None,
+        account: Account | None = None,
         *,
         max_table_bytes: Mapping[str, int] | None = None,
     ) -> None:
+        self._account = account or Account()
         self._revision = revision
         self._max_bytes = max_bytes
         self._max_table_bytes = max_table_bytes or {}
@@ -45,6 +49,11 @@ class KvStore:
             for namespace, table in self._tables.items()
         }
         self._size = sum(map(len, self._tables)) + sum(self._sizes.values())
+        for table in self._tables.values():
+            self._charge(sum(costs.pair(key, value) for key, value in table.items()))
+
+    def _charge(self, amount: int) -> None:
+        self._account.charge(Kind.PAIRS, "", amount)
 
     @property
     def tables(self) -> Mapping[str, Mapping[str, str]]:
@@ -66,6 +75,8 @@ class KvStore:
         ``reserved`` is what changes on their way to the disk may still add.
         """
         if change.value is None:
+            if reserved + len(change.namespace) + len(change.key) > self._max_bytes:
+                raise TableFull("changes of key-value pairs", self._max_bytes, "maxKvBytes")
             return self.find(change.namespace, change.key) is not None
         before = self.find(change.namespace, change.key)
         growth = len(change.value) - len(before or "") + (len(change.key) if before is None else 0)
@@ -77,6 +88,10 @@ class KvStore:
         if limit is not None and growth > 0 and size > limit:
             what = f"the pairs of {change.namespace}"
             raise TableFull(what, limit, "characters; delete some first")
+        cost = costs.pair(change.key, change.value)
+        cost -= 0 if before is None else costs.pair(change.key, before)
+        if (reason := self._account.refusal("", cost)) is not None:
+            raise NoRoom(reason)
         return before != change.value
 
     def preview(self, changes: Iterable[KvChange]) -> Tables:
@@ -104,9 +119,11 @@ class KvStore:
             if change.namespace not in self._tables:
                 self._size += len(change.namespace)
             table = self._tables.setdefault(change.namespace, {})
+            self._charge(0 if before is None else -costs.pair(change.key, before))
             if change.value is None:
                 growth = -len(change.key) - len(table.pop(change.key))
             else:
+                self._charge(costs.pair(change.key, change.value))
                 growth = len(change.value) - len(before or "")
                 growth += len(change.key) if before is None else 0
                 table[change.key] = change.value

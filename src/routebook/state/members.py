@@ -13,6 +13,8 @@ deadline, until it registers. A heartbeat confirms it but ties it to nothing: an
 
 from collections.abc import Collection, Iterable, Iterator
 
+from routebook.state import costs
+from routebook.state.account import Account, Kind
 from routebook.state.deadlines import Deadlines
 from routebook.state.model import Group, Link, Member
 
@@ -22,7 +24,8 @@ _NEVER = 0  # a generation before the first
 
 
 class Members:
-    def __init__(self) -> None:
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or Account()
         self._groups: dict[Key, Group] = {}
         self._named: dict[str, dict[Group, None]] = {}
         self._live: dict[Key, Member] = {}
@@ -124,7 +127,19 @@ class Members:
         self._add_group(group)
         for member in group.members.values():
             self._live[_key(member)] = member
+            self.weigh(member)
             self.hear(member, now_ms)
+
+    def weigh(self, member: Member) -> None:
+        """Charge what ``member`` takes now."""
+        group = member.group
+        cost = costs.broker(
+            (group.cluster, group.name, group.zone, member.addr, member.ha_addr),
+            member.filter_servers,
+        )
+        if cost != member.cost:
+            self._account.bill(Kind.BROKERS, group, cost - member.cost)
+            member.cost = cost
 
     def confirm(self, member: Member) -> None:
         """Believe in an adopted member, which was heard of."""
@@ -159,6 +174,8 @@ class Members:
         self._unhear(member)
         del member.group.members[member.broker_id]
         member.group.rendered = None
+        self._account.bill(Kind.BROKERS, member.group, -member.cost)
+        member.cost = 0
 
     def lost_with(self, link: Link) -> Iterator[Member]:
         """The members that lived by ``link`` alone, as of the moment each is asked for.

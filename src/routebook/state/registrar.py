@@ -19,10 +19,12 @@ from routebook.events import (
     MappingsChanged,
     RegistrationCompleted,
 )
+from routebook.state.account import Account, host_of
 from routebook.state.departures import Departures
 from routebook.state.facts import Changes, Facts, details
 from routebook.state.members import Members
 from routebook.state.model import MASTER, Group, Link, Member, Registration, VersionStamp
+from routebook.state.room import no_room_for
 from routebook.state.topics import TOPICS_A_SLICE, TopicTable
 
 MAPPINGS_A_SLICE = 200
@@ -60,12 +62,14 @@ class Registrar:
         departures: Departures,
         facts: Facts,
         limits: TableLimits,
+        account: Account,
     ) -> None:
         self._members = members
         self._topics = topics
         self._departures = departures
         self._facts = facts
         self._limits = limits
+        self._account = account
         self.recovered_ms = 0  # when the members without a connection were taken over
 
     def confirm(self, member: Member, *, peer: str, now_ms: int) -> Event:
@@ -170,6 +174,7 @@ class Registrar:
             closed = read_only or group.taken != taken
             changes = self._topics.write(group, chunk, rewrite=rewrite, read_only=closed)
             yield self._facts.topics_changed(group, changes, registration, Cause.REGISTER)
+        self._topics.count_shapes(group, len(registration.topics), registration.shapes)
         yield from self._set_mappings(group, registration)
 
     def _drop_absent(self, group: Group, registration: Registration) -> Changes[None]:
@@ -227,7 +232,8 @@ class Registrar:
                     f"{new} new topics on top of {self._topics.entries} exceed the limit of"
                     f" {self._limits.route_entries} (maxRouteEntries)",
                 )
-        return None
+        no_room = no_room_for(registration, group, self._topics, self._account)
+        return None if no_room is None else self._full(registration, no_room)
 
     def _full(self, registration: Registration, reason: str) -> RegisterResult:
         event = self._facts.refused(registration, Cause.REGISTER, reason, told=True)
@@ -275,6 +281,7 @@ class Registrar:
             # Same address, other id: a change of role. Without this one address is listed twice.
             del group.members[member.broker_id]
         group.members[registration.broker_id] = member
+        self._account.pay(group, host_of(registration.peer))
         group.acting_master = bool(registration.acting_master)
         group.zone = registration.zone
         member.broker_id = registration.broker_id
@@ -285,6 +292,7 @@ class Registrar:
             member.filter_servers = registration.filter_servers
         member.stamp = None
         member.repeat_key = None
+        self._members.weigh(member)
         details_after = details(member)
         if joined:
             self._members.settle(member, registration.link)

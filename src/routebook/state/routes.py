@@ -27,6 +27,8 @@ from itertools import islice
 
 from routebook.events import Cause, Event, QueueChange, RequestRefused
 from routebook.slices import Slices
+from routebook.state import costs
+from routebook.state.account import Account, host_of
 from routebook.state.departures import Departures
 from routebook.state.facts import Changes, Facts
 from routebook.state.guard import NO_GUARD, GuardSettings, LossGuard
@@ -62,15 +64,17 @@ class RouteTable:
         max_route_entries: int,
         max_brokers_per_group: int = 64,
         guard: GuardSettings = NO_GUARD,
+        account: Account | None = None,
     ) -> None:
+        self.account = account or Account()
         self._facts = Facts(revision)
         self.guard = LossGuard(guard, self._facts)
-        self.members = Members()
-        self.topics = TopicTable()
+        self.members = Members(self.account)
+        self.topics = TopicTable(self.account)
         self._limits = TableLimits(max_topics_per_broker, max_route_entries, max_brokers_per_group)
         self._departures = Departures(self.members, self.topics, self.guard, self._facts)
         self._registrar = Registrar(
-            self.members, self.topics, self._departures, self._facts, self._limits
+            self.members, self.topics, self._departures, self._facts, self._limits, self.account
         )
 
     def recovered(self, now_ms: int) -> None:
@@ -246,15 +250,19 @@ class RouteTable:
         """Announce a topic on brokers, by name, that are registered; all of it or nothing."""
         unknown = [name for name in queues if not self.members.groups_named(name)]
         full = self.topics.entries + len(queues) > self._limits.route_entries
-        if unknown or full:
+        amount = (costs.ENTRY + costs.SHAPE) * len(queues) + costs.TOPIC + costs.text(topic)
+        no_room = self.account.refusal(host_of(peer), amount)
+        if unknown or full or no_room:
             if unknown:
                 some = ", ".join(unknown[:NAMED_IN_A_REFUSAL])
                 more = len(unknown) - NAMED_IN_A_REFUSAL
                 named = f"{some} and {more} more" if more > 0 else some
                 reason = f"no broker named {named} is registered"
-            else:
+            elif full:
                 limit = self._limits.route_entries
                 reason = f"the limit of {limit} is reached (maxRouteEntries)"
+            else:
+                reason = no_room or ""
             yield [
                 RequestRefused(
                     **self._facts.fact(Cause.ADMIN, peer),

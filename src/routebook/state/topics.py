@@ -13,6 +13,8 @@ from itertools import islice
 
 from routebook.events import QueueChange, StaticMapping
 from routebook.slices import Slices, finished
+from routebook.state import costs
+from routebook.state.account import Account, Kind
 from routebook.state.model import PERM_WRITE, Group, QueueShape
 
 TOPICS_A_SLICE = 1000
@@ -22,7 +24,8 @@ ADOPTED_A_TURN = 500
 
 
 class TopicTable:
-    def __init__(self) -> None:
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or Account()
         self._queues: dict[str, dict[Group, QueueShape]] = {}
         self._mappings: dict[str, dict[str, tuple[StaticMapping, Group]]] = {}
         self._abandoned: dict[tuple[str, str], deque[Group]] = {}  # by cluster and name
@@ -90,6 +93,15 @@ class TopicTable:
                 found.append(QueueChange(topic, None, told, None if said == told else said))
         return found
 
+    def holds(self, topic: str) -> bool:
+        """Whether there is a table of holders of ``topic``."""
+        return topic in self._queues
+
+    def cost_of_mappings(self, group: Group, anew: Iterable[StaticMapping]) -> int:
+        """What ``group`` pays for mappings it has now in the places of ``anew``."""
+        held = [self._mappings.get(each.topic, {}).get(each.bname) for each in anew]
+        return sum(costs.mapping(each[0]) for each in held if each and each[1] is group)
+
     def mappings_of(self, group: Group) -> list[StaticMapping]:
         return [
             mapping
@@ -113,6 +125,7 @@ class TopicTable:
         """
         queues, registered = self._queues, group.registered
         changes: list[QueueChange] = []
+        fresh: list[str] = []  # topics nobody had
         read_only_shapes: dict[QueueShape, QueueShape] = {}
         known_before, topics_before = len(registered), len(queues)
         for topic, shape in topics:
@@ -128,6 +141,7 @@ class TopicTable:
                     queues[topic][group] = after
                 else:
                     queues[topic] = {group: after}
+                    fresh.append(topic)
             elif rewrite or known != shape:
                 registered[topic] = shape
                 holders = queues[topic]
@@ -135,9 +149,24 @@ class TopicTable:
                 if before != after or known != shape:
                     holders[group] = after
                     changes.append(QueueChange(topic, before, after, said))
-        self.entries += len(registered) - known_before
-        self._reshaped += len(queues) != topics_before
+        new = len(registered) - known_before
+        if new:
+            self.entries += new
+            self._reshaped += len(queues) != topics_before
+            self._bill(group, new, fresh)
         return changes
+
+    def _bill(self, group: Group, entries: int, topics: Collection[str]) -> None:
+        """A topic is paid for by the group that has had it longest, a place by whose it is."""
+        cost = costs.ENTRY * entries + costs.TOPIC * len(topics) + costs.texts(topics)
+        self._account.bill(Kind.TOPICS, group, cost)
+
+    def count_shapes(self, group: Group, registered: int, shapes: int) -> None:
+        """A member has registered so many topics of so many different shapes."""
+        known = len(group.registered)
+        after = shapes if registered >= known else min(known, group.shapes + shapes)
+        self._account.bill(Kind.TOPICS, group, costs.SHAPE * (after - group.shapes))
+        group.shapes = after
 
     def set_permission(self, group: Group, *, writable: bool) -> Iterator[list[QueueChange]]:
         """Give or take the write bit of what clients are told, all topics of the group.
@@ -220,6 +249,9 @@ class TopicTable:
                 turns.append((group, shapes))
         self.entries += sum(map(len, told.values()))
         self._reshaped += 1
+        for group, held in told.items():
+            self._bill(group, len(held), [t for t in held if next(iter(queues[t])) is group])
+            self.count_shapes(group, len(held), len(set(held.values())))
 
     def drop(self, group: Group, topics: Iterable[str]) -> list[QueueChange]:
         """Forget ``topics`` of the group, mappings included."""
@@ -238,7 +270,7 @@ class TopicTable:
         """
         lost = len(group.registered)
         self.entries -= lost
-        if lost or group.mapped_topics:
+        if lost or group.mapped_topics or group.shapes:
             self._abandoned.setdefault((group.cluster, group.name), deque()).append(group)
         return lost
 
@@ -263,6 +295,8 @@ class TopicTable:
             room -= len(some) + len(mapped) + 1
             if room >= 0:
                 self._cleared = None
+                self._account.bill(Kind.TOPICS, group, -costs.SHAPE * group.shapes)
+                group.shapes = 0
                 self._abandoned[key].popleft()
                 if not self._abandoned[key]:
                     del self._abandoned[key]
@@ -274,10 +308,14 @@ class TopicTable:
 
     def _let_go(self, group: Group, topic: str) -> None:
         holders = self._queues[topic]
+        paid = costs.TOPIC + costs.text(topic) if next(iter(holders)) is group else 0
         del holders[group]
+        self._account.bill(Kind.TOPICS, group, -costs.ENTRY - paid)
         if not holders:
             del self._queues[topic]
             self._reshaped += 1
+        elif paid:
+            self._account.bill(Kind.TOPICS, next(iter(holders)), paid)
         if topic in group.mapped_topics:
             self.drop_mappings(group, [topic])
 
@@ -289,6 +327,9 @@ class TopicTable:
             return False
         if before is not None and before[1] is not group:
             before[1].touched += 1  # its next registration will want the place back
+        if before is not None:
+            self._account.bill(Kind.MAPPINGS, before[1], -costs.mapping(before[0]))
+        self._account.bill(Kind.MAPPINGS, group, costs.mapping(mapping))
         by_name[mapping.bname] = (mapping, group)
         group.mapped_topics.add(mapping.topic)
         return True
@@ -297,6 +338,7 @@ class TopicTable:
         for topic in topics:
             by_name = self._mappings.get(topic, {})
             for bname in [name for name, (_, owner) in by_name.items() if owner is group]:
+                self._account.bill(Kind.MAPPINGS, group, -costs.mapping(by_name[bname][0]))
                 del by_name[bname]
             if not by_name:
                 self._mappings.pop(topic, None)
