@@ -7,7 +7,7 @@ from sys import intern
 from routebook.events import StaticMapping
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.handlers.slicing import begun, carried_through, recorded
-from routebook.slices import Slices
+from routebook.slices import NO_WAY_BACK, Slices
 from routebook.state.facts import Changes
 from routebook.state.model import (
     Member,
@@ -83,6 +83,7 @@ def _register(
     yield
     topics, shapes = yield from _shapes(body.topics)
     registration = _registration(header, body, topics, shapes, fingerprint, caller)
+    yield NO_WAY_BACK
     steps = services.routes.register(
         registration,
         now_ms=services.now_ms(),

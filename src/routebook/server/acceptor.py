@@ -14,18 +14,23 @@ from collections.abc import Callable
 logger = logging.getLogger(__name__)
 
 ACCEPTS_A_TURN = 64  # two milliseconds of work
+TURNED_AWAY_A_TURN = 8
 REST_S = 1.0  # when nothing more can be opened
 _NO_MORE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Acceptor:
-    """``make`` gives the protocol of each new connection.
+    """``make`` gives the protocol of each new connection, ``room`` says how many more may be open.
 
+    Where there is no room a few are taken all the same, to be told so by their protocol.
     ``behind``: more may wait than the last turn took.
     """
 
-    def __init__(self, make: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(
+        self, make: Callable[[], asyncio.Protocol], room: Callable[[], int] = lambda: ACCEPTS_A_TURN
+    ) -> None:
         self._make = make
+        self._room = room
         self._loop = asyncio.get_running_loop()
         self._listening: list[socket.socket] = []
         self._making: set[asyncio.Task[None]] = set()  # accepted, with no transport yet
@@ -63,7 +68,8 @@ class Acceptor:
 
     def _accept(self, listening: socket.socket) -> None:
         self.behind = False
-        for _ in range(ACCEPTS_A_TURN):
+        room = max(self._room() - len(self._making), TURNED_AWAY_A_TURN)
+        for _ in range(min(room, ACCEPTS_A_TURN)):
             try:
                 accepted, _ = listening.accept()
             except (BlockingIOError, InterruptedError):

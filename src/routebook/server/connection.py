@@ -10,17 +10,18 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Generator
-from time import monotonic
+from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Protocol, cast
 
 from routebook.events import Cause
 from routebook.handlers.memo import Parts
 from routebook.handlers.services import Answer, Caller
+from routebook.server.rota import TRIAL_S, Lane
 from routebook.server.tls import CLIENT_HELLO, TlsSession
 from routebook.slices import Slices
 from routebook.wire import proxy
 from routebook.wire.codec import decode_command, encode_reply
-from routebook.wire.codes import ResponseCode, Version
+from routebook.wire.codes import RequestCode, ResponseCode, Version
 from routebook.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, Reply
 from routebook.wire.errors import WireError
 from routebook.wire.frame import FrameDecoder
@@ -35,8 +36,11 @@ TURN = range(64)  # requests of one connection until others have theirs
 TURN_FLUSHES = 2  # and how often its answers may fill FLUSH_BYTES
 TURN_S = 0.002  # and how long requests may take that are not answered from memory
 LARGE_BODY = 64 * 1024
+HUGE_BODY = 4 * 1024 * 1024  # nobody registers that in a few slices
 MAX_PENDING = 64  # answers of one connection that may wait for the disk or another server
 GO_AWAY = Reply(ResponseCode.GO_AWAY, "please go away")
+# RocketMQ's words. A broker says it again in its next round, a client keeps the route it has.
+BUSY = Reply(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
 
 Dispatch = Callable[[Command, Caller], Answer]
 """Answers a request; never raises."""
@@ -61,6 +65,9 @@ class Connection(asyncio.Protocol):
         self._tls: TlsSession | None = None
         self._slices: Slices[Reply] | None = None
         self._request: Command | None = None  # the one being answered in slices
+        self._worked_s = 0.0  # on it
+        self._no_way_back = False
+        self._laborious = False  # the last registration took longer than most
         self._pending: set[asyncio.Task[None]] = set()
         self._paused = False  # the peer does not read
         self._held = False  # the input budget is used up
@@ -226,7 +233,9 @@ class Connection(asyncio.Protocol):
                     self._write(out)
                     out, size = [], 0
                     self._slices, self._request = answer, request
-                    self._port.work_on(self, large=len(body) > LARGE_BODY)
+                    self._worked_s, self._no_way_back = 0.0, False
+                    if not self._port.work_on(self):
+                        self.turn_away()
                 else:
                     self._wait_for(cast(Awaitable[Reply], answer), request)
                 if flushes >= TURN_FLUSHES or monotonic() > until:
@@ -275,19 +284,77 @@ class Connection(asyncio.Protocol):
             self._charged = partial + in_work > 0
             self._port.budget.charge(self, partial + in_work)
 
+    # -- an answer in slices
+
+    @property
+    def host(self) -> str:
+        """Of the peer; those of one host share their turns."""
+        return self.caller.peer.rpartition(":")[0]
+
+    @property
+    def large(self) -> bool:
+        return self._request is not None and len(self._request.body) > LARGE_BODY
+
+    @property
+    def lane(self) -> Lane:
+        """Where the answer being worked on belongs."""
+        assert self._request is not None
+        if self._request.code != RequestCode.REGISTER_BROKER:
+            return Lane.CALL
+        if self._laborious or len(self._request.body) > HUGE_BODY:
+            return Lane.LARGE
+        return Lane.REGISTRATION
+
     def advance(self, until: float) -> bool:
         """Work on the sliced answer until it is given or the time is up; whether it is given."""
-        slices, request = self._slices, self._request
+        slices, request = cast(Generator[object, None, Reply] | None, self._slices), self._request
+        began_s = thread_time()
         try:
             while slices is not None:
-                next(slices)
-                if self._loop.time() > until:
+                if next(slices):
+                    self._no_way_back = True
+                if monotonic() > until:
+                    self._worked_s += thread_time() - began_s
                     return False
         except StopIteration as done:
-            self._slices = self._request = None
             assert request is not None
+            if request.code == RequestCode.REGISTER_BROKER:
+                self._laborious = self._worked_s + thread_time() - began_s > TRIAL_S
+            self._slices = self._request = None
             self._answer(request, done.value)
         return True
+
+    @property
+    def outlasts_its_trial(self) -> bool:
+        """Whether the answer has taken long, and can still be begun anew."""
+        return self._worked_s > TRIAL_S and not self._no_way_back
+
+    def start_over(self) -> bool:
+        """Give up what was done of the answer and begin anew; whether there is work to do."""
+        slices, request = self._slices, self._request
+        assert slices is not None
+        assert request is not None
+        slices.close()
+        self._laborious = True
+        self._worked_s = 0.0
+        answer = self._port.dispatch(request, self.caller)
+        if isinstance(answer, Generator):
+            self._slices = answer
+            return True
+        self._slices = self._request = None
+        if isinstance(answer, Reply):  # it has become a repetition of what another one said
+            self._answer(request, answer)
+        else:
+            self._wait_for(answer, request)
+        return False
+
+    def turn_away(self) -> None:
+        """There is no room for the sliced answer: say so at once."""
+        assert self._slices is not None
+        assert self._request is not None
+        self._slices.close()
+        request, self._slices, self._request = self._request, None, None
+        self._answer(request, BUSY)
 
     def proceed(self) -> None:
         """Go on with what came in while the sliced answer was worked on."""

@@ -17,6 +17,7 @@ from routebook.server.connection import Connection, Dispatch, Memo
 from routebook.server.descriptors import CONNECTION_BYTES
 from routebook.server.lasting import again_and_again
 from routebook.server.loopclock import LoopClock
+from routebook.server.rota import Lane, Rota
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
 from routebook.server.unread import UnreadAnswers
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 SWEEP_EVERY_MS = 1000
 TURNS = 6  # a connection in the backlog is accepted, made, watched and read in four
 SLICE_S = 0.002  # longer than this no answer keeps the others waiting
+PATIENCE = 25  # turns that what is done last leaves to others
 LINGER_S = 5.0  # for answers to reach a peer that is being closed
 MAX_UNREAD = 256 * 1024 * 1024  # of all answers together, unless told otherwise
 _HIGH_WATER = 64 * 1024
@@ -55,7 +57,7 @@ class Port:
         self._tasks: list[asyncio.Task[None]] = []
         self._in_line: deque[Connection] = deque()
         self._giving = False
-        self._at_work: deque[Connection] = deque()
+        self.rota: Rota[Connection] = Rota()
         self._working = False
         self._stopped = False
         self._refusing = False
@@ -82,7 +84,9 @@ class Port:
     async def start(self) -> None:
         """Listen; raises SettingsError when the address is not to be had."""
         listen = self._listen
-        self._acceptor = Acceptor(lambda: Connection(self))
+        self._acceptor = Acceptor(
+            lambda: Connection(self), lambda: listen.max_connections - len(self._connections)
+        )
         try:
             await self._acceptor.listen(
                 listen.bind_address, listen.listen_port, backlog=listen.backlog
@@ -186,31 +190,51 @@ class Port:
             if self._giving:
                 self.loop.call_soon(self._give_turns)
 
-    # -- long work, one answer at a time so that its memory is bounded
+    # -- long work: the rota says whose; one answer of each lane at a time, so memory is bounded
 
-    def work_on(self, connection: Connection, *, large: bool) -> None:
-        """Begin with a sliced answer now, or have it wait for its turn."""
-        self._at_work.append(connection)
-        if len(self._at_work) > 1 or self._working:
-            return
+    def work_on(self, connection: Connection) -> bool:
+        """Begin with a sliced answer now, or have it wait for its turn; False: no room."""
+        lane, idle = connection.lane, not self.rota and not self._working
         # Receiving and checking a large body took its time; decoding it is another turn.
-        if not large and connection.advance(self.loop.time() + SLICE_S):
-            self._at_work.popleft()
-        else:
+        if idle and not connection.large and connection.advance(monotonic() + SLICE_S):
+            return True
+        if not self.rota.put(lane, connection.host, connection):
+            return False
+        if len(self.rota) == 1 and not self._working:
             self.loop.call_soon(self._work)
+        return True
 
     def _work(self) -> None:
-        until = self.loop.time() + SLICE_S
+        until = monotonic() + SLICE_S
         self._working = True  # answers submitted meanwhile wait for their turn
         try:
-            while self._at_work and self._at_work[0].advance(until):
-                self._at_work.popleft().proceed()
-                if self.loop.time() > until:
+            while picked := self.rota.pick():
+                lane, connection = picked
+                if connection.advance(until):
+                    self.rota.leave(lane)
+                    connection.proceed()
+                elif lane is Lane.REGISTRATION and connection.outlasts_its_trial:
+                    self.rota.leave(lane)
+                    if connection.start_over():
+                        self._put_large(connection)
+                if monotonic() > until:
                     break
         finally:
             self._working = False
-            if self._at_work:
+            if self.rota:
                 self.loop.call_soon(self._work)
+
+    def _put_large(self, connection: Connection) -> None:
+        if not self.rota.put(Lane.LARGE, connection.host, connection):
+            connection.turn_away()
+            connection.proceed()
+
+    async def after_others(self) -> None:
+        """Wait while others work, but not for ever: for what is done last."""
+        for _ in range(PATIENCE):
+            await asyncio.sleep(0)
+            if not self.rota and not self._in_line:
+                return
 
     # -- watching
 

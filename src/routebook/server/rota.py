@@ -39,6 +39,7 @@ ROOMS: Mapping[Lane, Room] = {
     Lane.LARGE: Room(256, 64),
     Lane.CALL: Room(256, 64),
 }
+TRIAL_S = 0.03  # of work, within which a broker of 10,000 topics is registered
 _ORDER = (Lane.REGISTRATION, Lane.CALL, Lane.REGISTRATION, Lane.LARGE)
 
 
