@@ -179,6 +179,7 @@ class NameServer:
                 self._clock,
                 max_unread=self._account.budgets.answers,
             )
+            self._chronicle.pause = self._service.after_others
             await self._service.start()
         except BaseException:
             await self._chronicle.stop()
@@ -290,6 +291,7 @@ class NameServer:
             "journal": journal,
             "guard": guard,
             "stalls": self._clock.status(),
+            "work": self._service.work_status() if self._service is not None else {},
             "ok": not guard["held"] and not journal.get("failing") and not memory["pressed"],
         }
 

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Literal, cast
 
@@ -82,6 +82,7 @@ class Chronicle:
         self._snapshot: subprocess.Popen[bytes] | None = None
         self._kv_at_start = kv_at_start or {}
         self._telling = asyncio.Lock()
+        self.pause: Callable[[], Awaitable[None]] = _a_turn  # between slices of a look back
         self._max_recent = min(MAX_RECENT, max_frame // 4)
         self._past = Past(self._folder if settings.journal else None, max_state=max_frame // 2)
         self.node_id = settings.node_id or _node_id(data_dir, keep=settings.journal)
@@ -203,7 +204,7 @@ class Chronicle:
                     size -= len(lines.popleft()[1])
                     dropped += 1
                 if number % _RECORDS_A_SLICE == _RECORDS_A_SLICE - 1:
-                    await asyncio.sleep(0)
+                    await self.pause()
             if not records:
                 return Recent([], 0, 0, "nothing has been recorded yet")
             first = records[0]
@@ -266,6 +267,10 @@ class Chronicle:
             os.setpriority(os.PRIO_PROCESS, self._snapshot.pid, 15)
         except OSError as error:
             logger.warning("journal: no snapshot of %s: %s", segment.name, error)
+
+
+async def _a_turn() -> None:
+    await asyncio.sleep(0)
 
 
 def _wait_for(snapshot: "subprocess.Popen[bytes]") -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from routebook.events import Cause
 from routebook.handlers.memo import Parts
 from routebook.handlers.services import Answer, Caller
+from routebook.server.pending import KINDS, Kind
 from routebook.server.rota import TRIAL_S, Lane
 from routebook.server.tls import CLIENT_HELLO, TlsSession
 from routebook.slices import Slices
@@ -218,8 +219,15 @@ class Connection(asyncio.Protocol):
                     continue
                 if not until:
                     until = monotonic() + TURN_S
+                kind = KINDS.get(request.code)
+                if kind is not None and not self._port.pending.enter(kind, self.host):
+                    if not request.flag & FLAG_ONEWAY:
+                        out.append(encode_reply(request, BUSY))
+                    continue
                 answer = dispatch(request, caller)
                 if type(answer) is Reply:
+                    if kind is not None:
+                        self._port.pending.leave(kind, self.host)
                     if not request.flag & FLAG_ONEWAY:
                         encoded = encode_reply(request, answer, max_frame)
                         if len(encoded) > len(answer.body):  # not replaced by a refusal
@@ -237,7 +245,7 @@ class Connection(asyncio.Protocol):
                     if not self._port.work_on(self):
                         self.turn_away()
                 else:
-                    self._wait_for(cast(Awaitable[Reply], answer), request)
+                    self._wait_for(cast(Awaitable[Reply], answer), request, kind)
                 if flushes >= TURN_FLUSHES or monotonic() > until:
                     self._line_up()
                     break
@@ -362,7 +370,11 @@ class Connection(asyncio.Protocol):
             self._update_reading()
             self._proceed()
 
-    def _wait_for(self, answer: Awaitable[Reply], request: Command) -> None:
+    def _wait_for(
+        self, answer: Awaitable[Reply], request: Command, kind: Kind | None = None
+    ) -> None:
+        host = self.host if kind is not None else ""
+
         async def answered() -> None:
             try:
                 reply = await answer
@@ -375,6 +387,9 @@ class Connection(asyncio.Protocol):
         request = Command(opaque=request.opaque, flag=request.flag, codec=request.codec)
         task = self._loop.create_task(answered())
         self._pending.add(task)
+        if kind is not None:
+            pending = self._port.pending
+            task.add_done_callback(lambda _: pending.leave(kind, host))
         task.add_done_callback(self._answered)
 
     def _answered(self, task: asyncio.Task[None]) -> None:

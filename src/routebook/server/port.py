@@ -17,6 +17,7 @@ from routebook.server.connection import Connection, Dispatch, Memo
 from routebook.server.descriptors import CONNECTION_BYTES
 from routebook.server.lasting import again_and_again
 from routebook.server.loopclock import LoopClock
+from routebook.server.pending import Pending
 from routebook.server.rota import Lane, Rota
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
 from routebook.server.unread import UnreadAnswers
@@ -58,6 +59,7 @@ class Port:
         self._in_line: deque[Connection] = deque()
         self._giving = False
         self.rota: Rota[Connection] = Rota()
+        self.pending = Pending()
         self._working = False
         self._stopped = False
         self._refusing = False
@@ -228,6 +230,11 @@ class Port:
         if not self.rota.put(Lane.LARGE, connection.host, connection):
             connection.turn_away()
             connection.proceed()
+
+    def work_status(self) -> dict[str, dict[str, int]]:
+        """How many answers wait for their turn, and how many found no room; for health."""
+        rota, pending = self.rota.status(), self.pending.status()
+        return {name: rota[name] | pending[name] for name in ("waiting", "refused")}
 
     async def after_others(self) -> None:
         """Wait while others work, but not for ever: for what is done last."""

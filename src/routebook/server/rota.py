@@ -86,7 +86,7 @@ class Rota(Generic[W]):
         if waiting:
             hosts[host] = waiting
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> dict[str, dict[str, int]]:
         """For the health of the node."""
         return {
             "waiting": {lane.value: count for lane, count in self._counts.items()},
