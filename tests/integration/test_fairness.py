@@ -13,6 +13,7 @@ from time import thread_time
 from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.services import Answer, Caller
 from routebook.handlers.tally import QueryTally
+from routebook.server import pending
 from routebook.server.port import SLICE_S, Port
 from routebook.server.rota import ROOMS, TRIAL_S, Lane
 from routebook.settings import make_settings
@@ -41,6 +42,8 @@ class Bench:
         number = int(str(request.ext_fields["slices"]))
         if not number:
             self.finished.append(who)
+            if "work" in request.ext_fields:
+                _spin()
             return Reply()
         return self._work(who, number, sure=request.ext_fields.get("sure") == "true")
 
@@ -49,9 +52,7 @@ class Bench:
             yield NO_WAY_BACK
         for _ in range(number):
             self.slices.append(who)
-            until_s = thread_time() + SLICE_S * 1.1
-            while thread_time() < until_s:
-                pass
+            _spin()
             yield
         self.finished.append(who)
         return Reply()
@@ -60,6 +61,12 @@ class Bench:
         """How many slices everybody had until ``who`` had its last one."""
         end = len(self.slices) - self.slices[::-1].index(who)
         return Counter(self.slices[:end])
+
+
+def _spin() -> None:
+    until_s = thread_time() + SLICE_S * 1.1
+    while thread_time() < until_s:
+        pass
 
 
 @asynccontextmanager
@@ -209,7 +216,8 @@ async def test_beyond_its_room_a_host_is_told_at_once_that_the_node_is_busy(tmp_
             (raw.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
         }
         assert 5 <= len(refused) <= 10  # some of the others were answered while these arrived
-        assert port.work_status()["refused"]["calls"] == len(refused)
+        told = port.work_status()["refused"]
+        assert told["calls"] + told["short_calls"] == len(refused)
 
 
 def numbered(number: int) -> Iterator[Broker]:
@@ -251,3 +259,36 @@ async def test_looks_back_are_few_at_a_time_and_the_rest_is_told_so(tmp_path: Pa
         assert codes == [raw.SUCCESS] * 2 + [raw.SYSTEM_BUSY] * 8
         assert (await peers[0].call(RECENT)).code == raw.SUCCESS
         assert (await peers[0].call(HEALTH)).value["work"]["refused"]["looks_back"] == 8
+
+
+async def test_short_calls_have_a_share_of_each_turn_and_leave_the_rest_to_others(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path) as (made, port), AsyncExitStack() as stack:
+        *flood, broker, client = await Crowd(port, stack).open(FLOOD, 62)
+        for peer in flood:
+            ask(peer, raw.CLUSTER_INFO, "call", 0, work="true")
+        ask(broker, raw.HEARTBEAT, "beat", 0)
+        ask(client, raw.ROUTE, "query", 0)
+        assert (await broker.read()).code == (await client.read()).code == raw.SUCCESS
+        assert made.finished.count("call") <= 20
+        assert [(await peer.read()).code for peer in flood] == [raw.SUCCESS] * 60
+        assert made.finished.count("call") == 60
+
+
+async def test_of_short_calls_too_many_of_one_host_are_told_that_the_node_is_busy(
+    tmp_path: Path,
+) -> None:
+    room = pending.ROOMS[pending.Awaited.CALL].host
+    async with bench(tmp_path) as (_, port), AsyncExitStack() as stack:
+        crowd = Crowd(port, stack)
+        flood, [other] = await crowd.open(FLOOD, room + 30), await crowd.open(OTHER, 1)
+        for peer in flood:
+            ask(peer, raw.CLUSTER_INFO, "call", 0, work="true")
+        ask(other, raw.CLUSTER_INFO, "other", 0)
+        assert (await other.read()).code == raw.SUCCESS
+        codes = Counter([(await peer.read()).code for peer in flood])
+        assert codes[raw.SYSTEM_BUSY] >= 5
+        assert codes[raw.SUCCESS] >= room
+        assert port.work_status()["refused"]["short_calls"] == codes[raw.SYSTEM_BUSY]
+        assert port.work_status()["waiting"]["short_calls"] == 0

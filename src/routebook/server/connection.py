@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from routebook.events import Cause
 from routebook.handlers.memo import Parts
 from routebook.handlers.services import Answer, Caller
-from routebook.server.pending import KINDS, Kind
+from routebook.server.pending import KINDS, QUICK, Awaited
 from routebook.server.rota import TRIAL_S, Lane
 from routebook.server.tls import CLIENT_HELLO, TlsSession
 from routebook.slices import Slices
@@ -25,7 +25,7 @@ from routebook.wire.codec import decode_command, encode_reply
 from routebook.wire.codes import RequestCode, ResponseCode, Version
 from routebook.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, Reply
 from routebook.wire.errors import WireError
-from routebook.wire.frame import FrameDecoder
+from routebook.wire.frame import Frame, FrameDecoder
 
 if TYPE_CHECKING:
     from routebook.server.port import Port
@@ -73,6 +73,7 @@ class Connection(asyncio.Protocol):
         self._paused = False  # the peer does not read
         self._held = False  # the input budget is used up
         self._in_line = False  # for another turn
+        self._stashed: Frame | None = None  # a call that waits for its turn
         self._charged = False
         self._reading = True
         self._closing = False
@@ -186,7 +187,7 @@ class Connection(asyncio.Protocol):
             return
         out: list[bytes] = []
         size, progress, flushes, until = 0, False, 0, 0.0
-        next_frame = self._decoder.next_frame
+        next_frame = self._decoder.next_frame if self._stashed is None else self._unstashed
         dispatch, caller, max_frame = self._port.dispatch, self.caller, self._port.max_frame
         find, keep = self._port.memo.find, self._port.memo.keep
         try:
@@ -216,6 +217,13 @@ class Connection(asyncio.Protocol):
                 if request.flag & FLAG_RESPONSE:
                     continue  # we asked nothing, so this answers nothing
                 if self._port.draining and self._told_to_go_away(request, out):
+                    continue
+                if request.code not in QUICK and not self._port.may_call():
+                    if self._port.line_up_call(self):
+                        self._stashed, self._in_line = frame, True
+                        break
+                    if not request.flag & FLAG_ONEWAY:
+                        out.append(encode_reply(request, BUSY))
                     continue
                 if not until:
                     until = monotonic() + TURN_S
@@ -273,6 +281,11 @@ class Connection(asyncio.Protocol):
         if not self._closing:
             self._proceed()
 
+    def _unstashed(self) -> Frame | None:
+        """The call that waited for its turn, and then what came after it."""
+        frame, self._stashed = self._stashed, None
+        return frame or self._decoder.next_frame()
+
     def _told_to_go_away(self, request: Command, out: list[bytes]) -> bool:
         if not self._port.go_away or request.version <= Version.V5_3_1:
             return False
@@ -288,6 +301,8 @@ class Connection(asyncio.Protocol):
         if partial and self.partial_since is None:
             self.partial_since = self._now_s()
         in_work = len(self._request.body) if self._request is not None else 0
+        if self._stashed is not None:
+            in_work += len(self._stashed[2])
         if partial or in_work or self._charged:
             self._charged = partial + in_work > 0
             self._port.budget.charge(self, partial + in_work)
@@ -371,7 +386,7 @@ class Connection(asyncio.Protocol):
             self._proceed()
 
     def _wait_for(
-        self, answer: Awaitable[Reply], request: Command, kind: Kind | None = None
+        self, answer: Awaitable[Reply], request: Command, kind: Awaited | None = None
     ) -> None:
         host = self.host if kind is not None else ""
 

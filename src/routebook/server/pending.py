@@ -1,4 +1,4 @@
-"""Pending: how many answers may wait for the disk, or for a long look back, at the same time.
+"""Pending: how many answers may wait for their turn, the disk or a long look back at the same time.
 
 Each kind has a room of its own, and within it each host: what an administrator's program or a
 stranger asks for again and again keeps nobody else from being answered.
@@ -12,29 +12,46 @@ from routebook.server.rota import Room
 from routebook.wire.codes import RequestCode
 
 
-class Kind(StrEnum):
+class Awaited(StrEnum):
+    CALL = "short_calls"  # lists, pairs, settings: whatever a cluster can do without for a while
     CHANGE = "changes"  # pairs and settings, on disk before they are acknowledged
     LOOK_BACK = "looks_back"  # the latest records and the state before them: a second of work
 
 
-ROOMS: Mapping[Kind, Room] = {Kind.CHANGE: Room(4096, 1024), Kind.LOOK_BACK: Room(4, 2)}
+ROOMS: Mapping[Awaited, Room] = {
+    Awaited.CALL: Room(256, 64),
+    Awaited.CHANGE: Room(4096, 1024),
+    Awaited.LOOK_BACK: Room(4, 2),
+}
 
-KINDS: Mapping[int, Kind] = {
-    RequestCode.PUT_KV_CONFIG: Kind.CHANGE,
-    RequestCode.DELETE_KV_CONFIG: Kind.CHANGE,
-    RequestCode.UPDATE_NAMESRV_CONFIG: Kind.CHANGE,
-    RequestCode.ROUTEBOOK_RECENT: Kind.LOOK_BACK,
+# What brokers and clients need at once. All else has a share of each turn, and waits beyond it.
+QUICK = frozenset(
+    {
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        RequestCode.REGISTER_BROKER,
+        RequestCode.UNREGISTER_BROKER,
+        RequestCode.QUERY_DATA_VERSION,
+        RequestCode.BROKER_HEARTBEAT,
+        RequestCode.GET_BROKER_MEMBER_GROUP,
+    }
+)
+
+KINDS: Mapping[int, Awaited] = {
+    RequestCode.PUT_KV_CONFIG: Awaited.CHANGE,
+    RequestCode.DELETE_KV_CONFIG: Awaited.CHANGE,
+    RequestCode.UPDATE_NAMESRV_CONFIG: Awaited.CHANGE,
+    RequestCode.ROUTEBOOK_RECENT: Awaited.LOOK_BACK,
 }
 
 
 class Pending:
-    def __init__(self, rooms: Mapping[Kind, Room] = ROOMS) -> None:
+    def __init__(self, rooms: Mapping[Awaited, Room] = ROOMS) -> None:
         self._rooms = rooms
-        self._total: Counter[Kind] = Counter()
-        self._by_host: Counter[tuple[Kind, str]] = Counter()
-        self._refused: Counter[Kind] = Counter()
+        self._total: Counter[Awaited] = Counter()
+        self._by_host: Counter[tuple[Awaited, str]] = Counter()
+        self._refused: Counter[Awaited] = Counter()
 
-    def enter(self, kind: Kind, host: str) -> bool:
+    def enter(self, kind: Awaited, host: str) -> bool:
         """Whether there is room for one more; it has to ``leave`` then."""
         room, key = self._rooms[kind], (kind, host)
         if self._total[kind] >= room.total or self._by_host[key] >= room.host:
@@ -44,7 +61,7 @@ class Pending:
         self._by_host[key] += 1
         return True
 
-    def leave(self, kind: Kind, host: str) -> None:
+    def leave(self, kind: Awaited, host: str) -> None:
         self._total[kind] -= 1
         key = kind, host
         self._by_host[key] -= 1
@@ -54,6 +71,6 @@ class Pending:
     def status(self) -> dict[str, dict[str, int]]:
         """For the health of the node."""
         return {
-            "waiting": {kind.value: self._total[kind] for kind in Kind},
-            "refused": {kind.value: self._refused[kind] for kind in Kind},
+            "waiting": {kind.value: self._total[kind] for kind in Awaited},
+            "refused": {kind.value: self._refused[kind] for kind in Awaited},
         }

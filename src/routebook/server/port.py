@@ -17,7 +17,7 @@ from routebook.server.connection import Connection, Dispatch, Memo
 from routebook.server.descriptors import CONNECTION_BYTES
 from routebook.server.lasting import again_and_again
 from routebook.server.loopclock import LoopClock
-from routebook.server.pending import Pending
+from routebook.server.pending import Awaited, Pending
 from routebook.server.rota import Lane, Rota
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
 from routebook.server.unread import UnreadAnswers
@@ -57,6 +57,8 @@ class Port:
         self._acceptor: Acceptor | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._in_line: deque[Connection] = deque()
+        self._calling: deque[Connection] = deque()
+        self._calls_until = 0.0  # in this turn of the loop; 0: nobody has called yet
         self._giving = False
         self.rota: Rota[Connection] = Rota()
         self.pending = Pending()
@@ -170,11 +172,33 @@ class Port:
         self.budget.forget(connection)
         self.unread.forget(connection)
 
-    # -- turns of those who send more than one turn takes
+    # -- turns of those who send more than one turn takes, and of those who call
 
     def line_up(self, connection: Connection) -> None:
         """Give ``connection`` another turn after those who wait for theirs."""
         self._in_line.append(connection)
+        self._will_give_turns()
+
+    def may_call(self) -> bool:
+        """Whether calls may have more of the present turn of the loop."""
+        now = monotonic()
+        if not self._calls_until:
+            self._calls_until = now + SLICE_S
+            self.loop.call_soon(self._end_turn)
+        return now < self._calls_until
+
+    def _end_turn(self) -> None:
+        self._calls_until = 0.0
+
+    def line_up_call(self, connection: Connection) -> bool:
+        """Give ``connection`` a turn after other calls; False: too many wait for theirs."""
+        if not self.pending.enter(Awaited.CALL, connection.host):
+            return False
+        self._calling.append(connection)
+        self._will_give_turns()
+        return True
+
+    def _will_give_turns(self) -> None:
         if not self._giving:
             self._giving = True
             self.loop.call_soon(self._give_turns)
@@ -187,8 +211,12 @@ class Port:
                 self._in_line.popleft().take_turn()
                 if monotonic() > until:
                     break
+            while self._calling and self.may_call():
+                connection = self._calling.popleft()
+                self.pending.leave(Awaited.CALL, connection.host)
+                connection.take_turn()
         finally:
-            self._giving = bool(self._in_line)
+            self._giving = bool(self._in_line or self._calling)
             if self._giving:
                 self.loop.call_soon(self._give_turns)
 
@@ -240,7 +268,7 @@ class Port:
         """Wait while others work, but not for ever: for what is done last."""
         for _ in range(PATIENCE):
             await asyncio.sleep(0)
-            if not self.rota and not self._in_line:
+            if not (self.rota or self._in_line or self._calling):
                 return
 
     # -- watching
