@@ -206,6 +206,7 @@ class Port:
     def _give_turns(self) -> None:
         """A turn for as many as there is time for; everybody else is heard in between."""
         until = monotonic() + SLICE_S
+        self._end_turn()  # those who wait come before those who will call in this turn
         try:
             for _ in range(len(self._in_line)):
                 self._in_line.popleft().take_turn()
