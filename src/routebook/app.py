@@ -166,6 +166,7 @@ class NameServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._window_began_ms = self._clock.now_ms()
         self._window_began_seq = 0
+        self._fewer = ""  # connections than the settings say, and why
 
     async def __aenter__(self) -> "NameServer":
         self._chronicle.open()
@@ -177,7 +178,7 @@ class NameServer:
                 self._settings.tls,
                 self._services,
                 self._clock,
-                max_unread=self._account.budgets.answers,
+                budgets=self._account.budgets,
             )
             self._chronicle.pause = self._service.after_others
             await self._service.start()
@@ -327,10 +328,11 @@ class NameServer:
 
     def _within_limits(self, listen: ListenSettings) -> ListenSettings:
         budgets = self._account.budgets
+        connections, self._fewer = connections_within(listen.max_connections, budgets.answers)
         return replace(
             listen,
             max_buffered_bytes=min(listen.max_buffered_bytes, budgets.frames),
-            max_connections=connections_within(listen.max_connections, budgets.answers),
+            max_connections=connections,
         )
 
     async def _remembered(self) -> View:
@@ -428,6 +430,8 @@ class NameServer:
 
     def _report_settings(self) -> None:
         logger.info("routebook %s, data folder %s", __version__, self._settings.data_dir)
+        if self._fewer:
+            logger.info("%s", self._fewer)
         if self._settings.ignored:
             logger.warning("settings that do nothing here: %s", ", ".join(self._settings.ignored))
         if self._settings.unknown:

@@ -30,6 +30,7 @@ from routebook.journal.writer import JournalSettings, JournalWriter, Recovered
 from routebook.server.durable import replace_file
 from routebook.server.lasting import again_and_again
 from routebook.server.latest import LatestRecords
+from routebook.server.memorywatch import kill_first
 from routebook.server.past import Past, nothing_before
 from routebook.settings import MemorySettings, SettingsError
 from routebook.state.account import UNBOUNDED
@@ -265,6 +266,7 @@ class Chronicle:
                 process_group=0,
             )
             os.setpriority(os.PRIO_PROCESS, self._snapshot.pid, 15)
+            kill_first(self._snapshot.pid)
         except OSError as error:
             logger.warning("journal: no snapshot of %s: %s", segment.name, error)
 

@@ -20,8 +20,9 @@ from routebook.server.pending import KINDS, QUICK, Awaited
 from routebook.server.rota import TRIAL_S, Lane
 from routebook.server.tls import CLIENT_HELLO, TlsSession
 from routebook.slices import Slices
+from routebook.state.account import host_of
 from routebook.wire import proxy
-from routebook.wire.codec import decode_command, encode_reply
+from routebook.wire.codec import MAX_REQUEST_HEADER, decode_command, encode_reply, oversized
 from routebook.wire.codes import RequestCode, ResponseCode, Version
 from routebook.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, Reply
 from routebook.wire.errors import WireError
@@ -71,6 +72,7 @@ class Connection(asyncio.Protocol):
         self._laborious = False  # the last registration took longer than most
         self._pending: set[asyncio.Task[None]] = set()
         self._paused = False  # the peer does not read
+        self._unread = 0  # bytes of answers it has not, since it stopped reading
         self._held = False  # the input budget is used up
         self._in_line = False  # for another turn
         self._stashed: Frame | None = None  # a call that waits for its turn
@@ -106,11 +108,11 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._paused = True
-        self._port.unread.charge(self, self.transport.get_write_buffer_size())
         self._update_reading()
 
     def resume_writing(self) -> None:
         self._paused = False
+        self._unread = 0
         self._port.unread.forget(self)
         self.active_at = self._now_s()
         self._update_reading()
@@ -213,7 +215,10 @@ class Connection(asyncio.Protocol):
                                 self._line_up()
                                 break
                         continue
-                request = decode_command(frame)
+                if len(header) > MAX_REQUEST_HEADER:
+                    request = oversized(frame)
+                else:
+                    request = decode_command(frame)
                 if request.flag & FLAG_RESPONSE:
                     continue  # we asked nothing, so this answers nothing
                 if self._port.draining and self._told_to_go_away(request, out):
@@ -251,7 +256,7 @@ class Connection(asyncio.Protocol):
                     self._slices, self._request = answer, request
                     self._worked_s, self._no_way_back = 0.0, False
                     if not self._port.work_on(self):
-                        self.turn_away()
+                        self.say_busy()
                 else:
                     self._wait_for(cast(Awaitable[Reply], answer), request, kind)
                 if flushes >= TURN_FLUSHES or monotonic() > until:
@@ -310,11 +315,6 @@ class Connection(asyncio.Protocol):
     # -- an answer in slices
 
     @property
-    def host(self) -> str:
-        """Of the peer; those of one host share their turns."""
-        return self.caller.peer.rpartition(":")[0]
-
-    @property
     def large(self) -> bool:
         return self._request is not None and len(self._request.body) > LARGE_BODY
 
@@ -371,7 +371,7 @@ class Connection(asyncio.Protocol):
             self._wait_for(answer, request)
         return False
 
-    def turn_away(self) -> None:
+    def say_busy(self) -> None:
         """There is no room for the sliced answer: say so at once."""
         assert self._slices is not None
         assert self._request is not None
@@ -431,7 +431,9 @@ class Connection(asyncio.Protocol):
             data = self._tls.take()
         self.transport.write(data)
         if self._paused and not self._closing:
-            self._port.unread.charge(self, self.transport.get_write_buffer_size())
+            # All of it: the transport holds what it was given until the last byte is sent.
+            self._unread += len(data)
+            self._port.unread.charge(self, self._unread)
 
     # -- when to read
 
@@ -439,6 +441,17 @@ class Connection(asyncio.Protocol):
     def busy(self) -> bool:
         """Whether an answer is still being worked on, or a request has not had its turn."""
         return self._slices is not None or self._in_line or bool(self._pending)
+
+    @property
+    def host(self) -> str:
+        """Of the peer; those of one host share their turns and their room."""
+        return host_of(self.caller.peer)
+
+    def turn_away(self) -> None:
+        """There is no room for frames that this peer does not finish."""
+        self.offend(
+            "there is no room for so many unfinished frames (maxBufferedBytes, memoryLimit)"
+        )
 
     def hold(self) -> None:
         self._held = True

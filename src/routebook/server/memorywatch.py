@@ -10,6 +10,7 @@ import ctypes
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from routebook.state.account import MIB, Account, Kind
@@ -38,6 +39,12 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def kill_first(pid: int) -> None:
+    """Where memory runs out all the same, have the system take this process and not the node."""
+    with suppress(OSError):  # another system, or gone already
+        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
 
 
 class MemoryWatch:

@@ -12,7 +12,7 @@ from time import monotonic
 
 from routebook.events import Cause
 from routebook.server.acceptor import Acceptor
-from routebook.server.budget import InputBudget
+from routebook.server.budget import FREE_BYTES, InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
 from routebook.server.descriptors import CONNECTION_BYTES
 from routebook.server.lasting import again_and_again
@@ -22,7 +22,7 @@ from routebook.server.rota import Lane, Rota
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
 from routebook.server.unread import UnreadAnswers
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
-from routebook.state.account import Kind
+from routebook.state.account import MIB, Budgets, Kind, shared_out
 from routebook.state.listening import TICK_MS
 
 logger = logging.getLogger(__name__)
@@ -32,9 +32,7 @@ TURNS = 6  # a connection in the backlog is accepted, made, watched and read in 
 SLICE_S = 0.002  # longer than this no answer keeps the others waiting
 PATIENCE = 25  # turns that what is done last leaves to others
 LINGER_S = 5.0  # for answers to reach a peer that is being closed
-MAX_UNREAD = 256 * 1024 * 1024  # of all answers together, unless told otherwise
-_HIGH_WATER = 64 * 1024
-_LOW_WATER = 4 * 1024
+BUDGETS = shared_out(2048 * MIB)  # of a port that is told nothing of memory
 
 
 class Port:
@@ -46,7 +44,7 @@ class Port:
         dispatch: Dispatch,
         memo: Memo,
         clock: LoopClock | None = None,
-        max_unread: int = MAX_UNREAD,
+        budgets: Budgets = BUDGETS,
     ) -> None:
         self._listen = listen
         self._behind: set[Connection] = set()  # not yet heard to the end after a stall
@@ -67,10 +65,15 @@ class Port:
         self._refusing = False
         self.loop = asyncio.get_running_loop()
         self.clock = clock or LoopClock()
-        self.budget = InputBudget(listen.max_buffered_bytes)
-        self._max_unread = max_unread
+        # Remainders of all connections together are free up to half of the budget.
+        free = listen.max_buffered_bytes // 2 // listen.max_connections
+        self.budget = InputBudget(
+            listen.max_buffered_bytes,
+            most=listen.max_buffered_bytes + budgets.frames,
+            free=min(FREE_BYTES, max(256, free)),
+        )
         # One whole answer is never too much.
-        self.unread = UnreadAnswers(max(max_unread, listen.max_frame + _HIGH_WATER))
+        self.unread = UnreadAnswers(max(budgets.answers, listen.max_frame))
         self.dispatch = dispatch
         self.memo = memo
         self.max_frame = listen.max_frame
@@ -152,11 +155,9 @@ class Port:
                 self._refusing = True
             connection.abort()
             return
-        # What a connection may leave unread before it counts; the more there are, the less.
-        high = min(_HIGH_WATER, max(_LOW_WATER, self._max_unread // 4 // len(self._connections)))
-        transport.set_write_buffer_limits(
-            self._listen.high_water or high, self._listen.low_water or high // 4
-        )
+        # By default a connection is told as soon as anything waits to be read by its peer: a
+        # transport keeps a whole answer until its last byte is sent.
+        transport.set_write_buffer_limits(self._listen.high_water, self._listen.low_water)
         sock = transport.get_extra_info("socket")
         for option, size in (
             (socket.SO_SNDBUF, self._listen.send_buffer),
@@ -257,7 +258,7 @@ class Port:
 
     def _put_large(self, connection: Connection) -> None:
         if not self.rota.put(Lane.LARGE, connection.host, connection):
-            connection.turn_away()
+            connection.say_busy()
             connection.proceed()
 
     def work_status(self) -> dict[str, dict[str, int]]:

@@ -73,6 +73,7 @@ class Registration:
     link: Link
     peer: str
     shapes: int = 1  # different ones among the topics
+    mappings_cost: int | None = None  # bytes, where somebody has counted them
 
 
 @dataclass(slots=True, eq=False)

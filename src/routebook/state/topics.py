@@ -19,7 +19,7 @@ from routebook.state.model import PERM_WRITE, Group, QueueShape
 
 TOPICS_A_SLICE = 1000
 NAMES_A_SLICE = 5000
-CLEARED_A_SLICE = 2000
+CLEARED_A_SLICE = 500
 ADOPTED_A_TURN = 500
 
 
