@@ -276,6 +276,20 @@ async def test_short_calls_have_a_share_of_each_turn_and_leave_the_rest_to_other
         assert made.finished.count("call") == 60
 
 
+async def test_registrations_with_nothing_new_leave_the_rest_of_each_turn_to_others(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path) as (made, port), AsyncExitStack() as stack:
+        *flood, broker, client = await Crowd(port, stack).open(FLOOD, 102)
+        for peer in flood:
+            ask(peer, raw.REGISTER, "flood", 0, work="true")
+        ask(broker, raw.HEARTBEAT, "beat", 0)
+        ask(client, raw.ROUTE, "query", 0)
+        assert (await broker.read()).code == (await client.read()).code == raw.SUCCESS
+        assert made.finished.count("flood") <= 20
+        assert [(await peer.read()).code for peer in flood] == [raw.SUCCESS] * 100
+
+
 async def test_of_short_calls_too_many_of_one_host_are_told_that_the_node_is_busy(
     tmp_path: Path,
 ) -> None:

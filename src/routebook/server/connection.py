@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from routebook.events import Cause
 from routebook.handlers.memo import Parts
 from routebook.handlers.services import Answer, Caller
-from routebook.server.pending import KINDS, QUICK, Awaited
+from routebook.server.pending import KINDS, SHARES, Awaited, Share
 from routebook.server.rota import TRIAL_S, Lane
 from routebook.server.tls import CLIENT_HELLO, TlsSession
 from routebook.slices import Slices
@@ -223,9 +223,13 @@ class Connection(asyncio.Protocol):
                     continue  # we asked nothing, so this answers nothing
                 if self._port.draining and self._told_to_go_away(request, out):
                     continue
-                if request.code not in QUICK and not self._port.may_call():
-                    if self._port.line_up_call(self):
-                        self._stashed, self._in_line = frame, True
+                share = SHARES.get(request.code, Share.CALLS)
+                if share is not Share.QUICK and not self._port.may_go_on(share):
+                    if share is Share.REGISTRATIONS or self._port.line_up_call(self):
+                        self._stashed = frame
+                        if share is Share.REGISTRATIONS:
+                            self._port.line_up(self)
+                        self._in_line = True
                         break
                     if not request.flag & FLAG_ONEWAY:
                         out.append(encode_reply(request, BUSY))

@@ -24,17 +24,24 @@ ROOMS: Mapping[Awaited, Room] = {
     Awaited.LOOK_BACK: Room(4, 2),
 }
 
-# What brokers and clients need at once. All else has a share of each turn, and waits beyond it.
-QUICK = frozenset(
-    {
-        RequestCode.GET_ROUTEINFO_BY_TOPIC,
-        RequestCode.REGISTER_BROKER,
-        RequestCode.UNREGISTER_BROKER,
-        RequestCode.QUERY_DATA_VERSION,
-        RequestCode.BROKER_HEARTBEAT,
-        RequestCode.GET_BROKER_MEMBER_GROUP,
-    }
-)
+
+class Share(StrEnum):
+    """Of each turn of the loop; beyond it such requests wait for the next one."""
+
+    QUICK = "quick"  # all of it: what brokers and clients need at once
+    REGISTRATIONS = "registrations"
+    CALLS = "calls"
+
+
+SHARES: Mapping[int, Share] = {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: Share.QUICK,
+    RequestCode.UNREGISTER_BROKER: Share.QUICK,
+    RequestCode.QUERY_DATA_VERSION: Share.QUICK,
+    RequestCode.BROKER_HEARTBEAT: Share.QUICK,
+    RequestCode.GET_BROKER_MEMBER_GROUP: Share.QUICK,
+    RequestCode.REGISTER_BROKER: Share.REGISTRATIONS,
+}
+"""All others are calls."""
 
 KINDS: Mapping[int, Awaited] = {
     RequestCode.PUT_KV_CONFIG: Awaited.CHANGE,

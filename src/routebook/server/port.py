@@ -17,7 +17,7 @@ from routebook.server.connection import Connection, Dispatch, Memo
 from routebook.server.descriptors import CONNECTION_BYTES
 from routebook.server.lasting import again_and_again
 from routebook.server.loopclock import LoopClock
-from routebook.server.pending import Awaited, Pending
+from routebook.server.pending import Awaited, Pending, Share
 from routebook.server.rota import Lane, Rota
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
 from routebook.server.unread import UnreadAnswers
@@ -56,7 +56,7 @@ class Port:
         self._tasks: list[asyncio.Task[None]] = []
         self._in_line: deque[Connection] = deque()
         self._calling: deque[Connection] = deque()
-        self._calls_until = 0.0  # in this turn of the loop; 0: nobody has called yet
+        self._until: dict[Share, float] = {}  # in this turn of the loop
         self._giving = False
         self.rota: Rota[Connection] = Rota()
         self.pending = Pending()
@@ -180,16 +180,16 @@ class Port:
         self._in_line.append(connection)
         self._will_give_turns()
 
-    def may_call(self) -> bool:
-        """Whether calls may have more of the present turn of the loop."""
+    def may_go_on(self, share: Share) -> bool:
+        """Whether there is time left for such requests in the present turn of the loop."""
         now = monotonic()
-        if not self._calls_until:
-            self._calls_until = now + SLICE_S
-            self.loop.call_soon(self._end_turn)
-        return now < self._calls_until
-
-    def _end_turn(self) -> None:
-        self._calls_until = 0.0
+        until = self._until.get(share)
+        if until is not None:
+            return now < until
+        if not self._until:
+            self.loop.call_soon(self._until.clear)
+        self._until[share] = now + SLICE_S
+        return True
 
     def line_up_call(self, connection: Connection) -> bool:
         """Give ``connection`` a turn after other calls; False: too many wait for theirs."""
@@ -207,13 +207,13 @@ class Port:
     def _give_turns(self) -> None:
         """A turn for as many as there is time for; everybody else is heard in between."""
         until = monotonic() + SLICE_S
-        self._end_turn()  # those who wait come before those who will call in this turn
+        self._until.clear()  # those who wait come before those who ask in this turn
         try:
             for _ in range(len(self._in_line)):
                 self._in_line.popleft().take_turn()
                 if monotonic() > until:
                     break
-            while self._calling and self.may_call():
+            while self._calling and self.may_go_on(Share.CALLS):
                 connection = self._calling.popleft()
                 self.pending.leave(Awaited.CALL, connection.host)
                 connection.take_turn()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from routebook.server.pending import KINDS, QUICK, Awaited, Pending
+from routebook.server.pending import KINDS, SHARES, Awaited, Pending, Share
 from routebook.server.rota import Room
 from routebook.wire.codes import RequestCode
 
@@ -42,6 +42,7 @@ def test_who_leaves_makes_room_and_is_forgotten() -> None:
     assert not pending._by_host
 
 
-@pytest.mark.parametrize("code", sorted(QUICK))
-def test_what_a_cluster_lives_by_is_never_turned_away(code: RequestCode) -> None:
+@pytest.mark.parametrize("code", sorted(SHARES))
+def test_what_a_cluster_lives_by_is_no_call_and_has_no_room_to_be_full(code: RequestCode) -> None:
+    assert SHARES[code] is not Share.CALLS
     assert code not in KINDS
