@@ -180,6 +180,7 @@ class NameServer:
                 self._clock,
                 budgets=self._account.budgets,
             )
+            self._chronicle.pause = self._service.after_others
             await self._service.start()
         except BaseException:
             await self._chronicle.stop()
@@ -291,6 +292,7 @@ class NameServer:
             "journal": journal,
             "guard": guard,
             "stalls": self._clock.status(),
+            "work": self._service.work_status() if self._service is not None else {},
             "ok": not guard["held"] and not journal.get("failing") and not memory["pressed"],
         }
 
@@ -346,7 +348,7 @@ class NameServer:
 
     def _recover(self, view: View) -> int:
         """Go on with what the node knew; how many brokers that is."""
-        self._revision.value = max(self._revision.value, view.revision)
+        self._revision.value = self._chronicle.revision_after(view.revision)
         if not self._settings.memory.warm_restart:
             self._routes.members.skip_generations(view.generation)
             return 0

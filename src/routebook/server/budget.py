@@ -4,6 +4,8 @@ Small remainders are free. Beyond that every connection is charged what it has b
 the sum exceeds the limit, connections that want to buffer more are put on hold. The one that
 has been at it longest never is, so some frame always completes and gives its share back.
 
+A host that has little buffered, up to an eighth of the limit, is not held for what others have.
+
 A connection that is put on hold has already been read once, and there may be thousands. Beyond
 what there is memory for, the host that holds most is turned away, its latest connection first.
 """
@@ -50,7 +52,7 @@ class InputBudget:
         self._of_host[receiver.host] = self._of_host.get(receiver.host, 0) + buffered - before
         self.used += buffered - before
         if self.used > self._limit and receiver is not next(iter(self._charged)):
-            if receiver not in self._held:
+            if receiver not in self._held and not self._has_little(receiver.host):
                 self._held[receiver] = None
                 receiver.hold()
             self._turn_away()
@@ -68,6 +70,9 @@ class InputBudget:
                 del self._by_host[host], self._of_host[host]
         self._held.pop(receiver, None)
         self._release()
+
+    def _has_little(self, host: str) -> bool:
+        return self._most is not None and self._of_host[host] <= self._limit // 8
 
     def _turn_away(self) -> None:
         """Make room where most of it is taken; the first of all is left alone."""

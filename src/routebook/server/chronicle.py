@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Literal, cast
 
@@ -26,7 +26,7 @@ from routebook.journal.identity import Identity, new_identity
 from routebook.journal.narrowing import told_of
 from routebook.journal.newer import refuse_newer
 from routebook.journal.record import Record
-from routebook.journal.writer import JournalSettings, JournalWriter
+from routebook.journal.writer import JournalSettings, JournalWriter, Recovered
 from routebook.server.durable import replace_file
 from routebook.server.lasting import again_and_again
 from routebook.server.latest import LatestRecords, unpacked
@@ -74,6 +74,7 @@ class Chronicle:
         self._folder = data_dir / FOLDER
         self._latest = LatestRecords(max_bytes // 2, noted)
         self._began_seq = 1  # with this boot
+        self._found: Recovered | None = None
         self._unwritten = 0  # records, numbered all the same
         self._stopping = False
         self._stated = 0  # how many records were lost when the tables were last stated anew
@@ -82,6 +83,7 @@ class Chronicle:
         self._snapshot: subprocess.Popen[bytes] | None = None
         self._kv_at_start = kv_at_start or {}
         self._telling = asyncio.Lock()
+        self.pause: Callable[[], Awaitable[None]] = _a_turn  # between slices of a look back
         self._max_recent = min(MAX_RECENT, max_frame // 4)
         self._past = Past(self._folder if settings.journal else None, max_state=max_frame // 2)
         self.node_id = settings.node_id or _node_id(data_dir, keep=settings.journal)
@@ -127,7 +129,7 @@ class Chronicle:
             raise SettingsError(
                 f"{error}; choose another --data-dir, or start with --journal false"
             ) from error
-        self._began_seq = found.next_seq
+        self._began_seq, self._found = found.next_seq, found
         if found.unclean:
             logger.warning(
                 "journal: the node was not stopped in order; what came after record %d, if"
@@ -135,6 +137,14 @@ class Chronicle:
                 found.last_seq,
                 found.torn_bytes,
             )
+
+    def revision_after(self, remembered: int) -> int:
+        """Where revisions go on, which were ``remembered`` up to there: none is given twice."""
+        if self._found is None:
+            return remembered
+        if remembered <= self._found.revision:
+            return self._found.revision
+        return remembered + self._found.leap
 
     def start(self) -> None:
         """Look after the journal from now on."""
@@ -201,7 +211,7 @@ class Chronicle:
                     dropped += 1
                 large = isinstance(record.event, TopicsChanged)
                 if large or number % _RECORDS_A_SLICE == _RECORDS_A_SLICE - 1:
-                    await asyncio.sleep(0)
+                    await self.pause()
             if first is None:
                 return Recent([], 0, 0, "nothing has been recorded yet")
             found = await self._before(lines[0][0] if dropped else first.seq, first, topic, broker)
@@ -264,6 +274,10 @@ class Chronicle:
             kill_first(self._snapshot.pid)
         except OSError as error:
             logger.warning("journal: no snapshot of %s: %s", segment.name, error)
+
+
+async def _a_turn() -> None:
+    await asyncio.sleep(0)
 
 
 def _wait_for(snapshot: "subprocess.Popen[bytes]") -> None:

@@ -96,3 +96,25 @@ def test_the_first_frame_of_all_is_never_turned_away_though_its_host_holds_most(
     budget.charge(second, 2 * BIG)
     assert (first.turned_away, second.turned_away) == (False, True)
     assert budget.used == 5 * BIG
+
+
+def test_a_host_that_has_little_buffered_is_not_held_for_what_another_has() -> None:
+    budget = InputBudget(16 * BIG, most=32 * BIG)
+    flood = [Sender("flood") for _ in range(20)]
+    for sender in flood:
+        budget.charge(sender, BIG)
+    other = Sender("other")
+    budget.charge(other, BIG)
+    assert not other.held
+    assert sum(sender.held for sender in flood) == 4
+    budget.charge(other, 3 * BIG)
+    assert other.held, "more than an eighth is not little"
+
+
+def test_many_hosts_that_have_little_each_hold_no_more_than_there_is() -> None:
+    budget = InputBudget(16 * BIG, most=32 * BIG)
+    senders = [Sender(f"host-{number}") for number in range(40)]
+    for sender in senders:
+        budget.charge(sender, BIG)
+    assert budget.used <= 32 * BIG
+    assert sum(sender.turned_away for sender in senders) == 8
