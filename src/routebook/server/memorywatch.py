@@ -7,6 +7,7 @@ same, kept answers are dropped, and while that does not help nothing more is tak
 
 import asyncio
 import ctypes
+import gc
 import logging
 import os
 from collections.abc import Callable
@@ -23,6 +24,7 @@ WORTH_GIVING_BACK = 8 * MIB
 NEAR_PERCENT = 88  # of the limit: drop what can be had again
 FULL_PERCENT = 94  # take nothing more in
 TOP_PEERS = 10
+_TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
 _STATM = Path("/proc/self/statm")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -36,10 +38,14 @@ def resident_bytes() -> int:
 
 
 def give_back() -> None:
-    """Return free memory of the C library to the system, where it can be asked to."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    """Return free memory to the system, where that can be asked for."""
+    # A collection empties the interpreter's lists of free objects, which lie everywhere and keep
+    # what is around them. Frozen for the moment, the tables are not walked for it.
+    gc.freeze()
+    gc.collect()
+    gc.unfreeze()
+    if _TRIM is not None:
+        _TRIM(0)
 
 
 def kill_first(pid: int) -> None:
