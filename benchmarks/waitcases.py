@@ -132,7 +132,7 @@ def strangers(scale: Scale) -> World:
     entry = b"\0\1k\0\0\0\0"
     entries = entry * (room // len(entry))
     binary = b"\0\x64\0\0\0" + bytes(12) + len(entries).to_bytes(4, "big") + entries
-    fields = b",".join(b'"%d":""' % number for number in range(room // 12))
+    fields = b",".join(b'"%d":""' % number for number in range(room // 14))
     value = "v" * (room - 1024)
     cases = [one(f"103, 16 MiB: {name}", register("x", text)) for name, text in filled.items()]
     cases += [

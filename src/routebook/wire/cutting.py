@@ -72,6 +72,9 @@ def entries(
         position = cut.position
     if position == start:
         return text
+    if isinstance(text, bytearray):  # nobody else reads it any more
+        text[start:position] = _MARKED
+        return text
     return text[:start] + _MARKED + text[position:]
 
 

@@ -126,7 +126,7 @@ def seen(body: bytes, *, check: bool) -> Slices[tuple[int, Hashable]]:
     for start in range(0, len(body), SEEN_A_SLICE):
         if start:
             yield
-        piece = body[start : start + SEEN_A_SLICE]
+        piece = bytes(body[start : start + SEEN_A_SLICE])
         if check:
             checksum = zlib.crc32(piece, checksum)
         fingerprint = hash((fingerprint, hash(piece)))
