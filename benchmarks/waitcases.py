@@ -63,7 +63,7 @@ def identity(name: str, number: int = 0, cluster: str = "c", addr: str = "") -> 
 
 
 def topics(count: int, start: int = 0) -> list[str]:
-    return [f"topic-{number:06d}" for number in range(start, start + count)]
+    return [f"topic-{number:05d}" for number in range(start, start + count)]
 
 
 def body(
