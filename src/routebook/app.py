@@ -158,7 +158,7 @@ class NameServer:
                 remote=settings.allow_remote_config,
             ),
         )
-        self._memory = MemoryWatch(self._account, shed=self._shed)
+        self._memory = MemoryWatch(self._account, shed=self._shed, pack=self._chronicle.pack)
         self._production = ProductionRoutes(settings.test_cluster)
         if settings.test_cluster.enabled:
             self._services.find_in_production = self._find_in_production
@@ -166,6 +166,7 @@ class NameServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._window_began_ms = self._clock.now_ms()
         self._window_began_seq = 0
+        self._fewer = ""  # connections than the settings say, and why
 
     async def __aenter__(self) -> "NameServer":
         self._chronicle.open()
@@ -177,8 +178,9 @@ class NameServer:
                 self._settings.tls,
                 self._services,
                 self._clock,
-                max_unread=self._account.budgets.answers,
+                budgets=self._account.budgets,
             )
+            self._chronicle.pause = self._service.after_others
             await self._service.start()
         except BaseException:
             await self._chronicle.stop()
@@ -290,6 +292,7 @@ class NameServer:
             "journal": journal,
             "guard": guard,
             "stalls": self._clock.status(),
+            "work": self._service.work_status() if self._service is not None else {},
             "ok": not guard["held"] and not journal.get("failing") and not memory["pressed"],
         }
 
@@ -325,10 +328,11 @@ class NameServer:
 
     def _within_limits(self, listen: ListenSettings) -> ListenSettings:
         budgets = self._account.budgets
+        connections, self._fewer = connections_within(listen.max_connections, budgets.answers)
         return replace(
             listen,
             max_buffered_bytes=min(listen.max_buffered_bytes, budgets.frames),
-            max_connections=connections_within(listen.max_connections, budgets.answers),
+            max_connections=connections,
         )
 
     async def _remembered(self) -> View:
@@ -344,7 +348,7 @@ class NameServer:
 
     def _recover(self, view: View) -> int:
         """Go on with what the node knew; how many brokers that is."""
-        self._revision.value = max(self._revision.value, view.revision)
+        self._revision.value = self._chronicle.revision_after(view.revision)
         if not self._settings.memory.warm_restart:
             self._routes.members.skip_generations(view.generation)
             return 0
@@ -426,6 +430,8 @@ class NameServer:
 
     def _report_settings(self) -> None:
         logger.info("routebook %s, data folder %s", __version__, self._settings.data_dir)
+        if self._fewer:
+            logger.info("%s", self._fewer)
         if self._settings.ignored:
             logger.warning("settings that do nothing here: %s", ", ".join(self._settings.ignored))
         if self._settings.unknown:

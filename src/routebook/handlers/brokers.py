@@ -9,7 +9,7 @@ from sys import intern
 from routebook.events import StaticMapping
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.handlers.slicing import begun, carried_through, recorded
-from routebook.slices import Slices, finished
+from routebook.slices import NO_WAY_BACK, Slices, finished
 from routebook.state import costs
 from routebook.state.facts import Changes
 from routebook.state.model import (
@@ -108,12 +108,14 @@ def _register(
         compressed=header.compressed,
         max_frame=services.max_frame,
         max_topics=services.max_topics_per_broker,
+        max_decoded=services.routes.account.budgets.work // 2,  # two may be at it
     )
     yield
     topics, shapes = yield from _shapes(body.topics)
     yield from released(body.topics)
     mappings = yield from _mappings(body.mappings)
     registration = _registration(header, body, topics, shapes, mappings, fingerprint, caller)
+    yield NO_WAY_BACK
     steps = services.routes.register(
         registration,
         now_ms=services.now_ms(),

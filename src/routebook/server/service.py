@@ -14,9 +14,10 @@ from routebook.handlers.services import Answer, Caller, Services
 from routebook.handlers.slicing import recorded
 from routebook.server.connection import Connection
 from routebook.server.loopclock import LoopClock
-from routebook.server.port import MAX_UNREAD, SLICE_S, Port
+from routebook.server.port import BUDGETS, SLICE_S, Port
 from routebook.settings import ListenSettings, TlsSettings
 from routebook.slices import Slices
+from routebook.state.account import Budgets
 from routebook.state.facts import Changes
 from routebook.state.model import Link
 from routebook.wire.command import Command
@@ -34,13 +35,13 @@ class Service(Port):
         services: Services,
         clock: LoopClock,
         *,
-        max_unread: int = MAX_UNREAD,
+        budgets: Budgets = BUDGETS,
     ) -> None:
         def answer(request: Command, caller: Caller) -> Answer:
             return dispatch(request, services, caller)
 
         super().__init__(
-            listen, tls, dispatch=answer, memo=services.memo, clock=clock, max_unread=max_unread
+            listen, tls, dispatch=answer, memo=services.memo, clock=clock, budgets=budgets
         )
         self._services = services
         self._hung_up: dict[Link, str] = {}  # while a stall is caught up with, and their peers

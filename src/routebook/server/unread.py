@@ -1,7 +1,7 @@
 """UnreadAnswers: a bound on answers that their readers do not read.
 
-A connection is charged what waits to be sent to it from the moment its transport has more than a
-little, until that has drained. When all of them have more than the limit, whoever has not drained
+A connection is charged what was written to it from the moment anything of that waits to be sent,
+until all of it is. When all of them have more than the limit, whoever has not drained
 for longest loses its connection: it may ask again, and others are answered meanwhile.
 """
 
