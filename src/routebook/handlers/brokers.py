@@ -33,6 +33,7 @@ from routebook.wire.headers import (
     required,
 )
 from routebook.wire.registration import (
+    RELEASED_A_SLICE,
     SEEN_A_SLICE,
     TOPICS_A_SLICE,
     DataVersion,
@@ -112,7 +113,8 @@ def _register(
     )
     yield
     topics, shapes = yield from _shapes(body.topics)
-    yield from released(body.topics)
+    if len(body.topics) > RELEASED_A_SLICE:
+        yield from released(body.topics)
     mappings = yield from _mappings(body.mappings)
     registration = _registration(header, body, topics, shapes, mappings, fingerprint, caller)
     yield NO_WAY_BACK

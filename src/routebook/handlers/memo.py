@@ -44,6 +44,8 @@ class AnswerMemo:
 
     def find(self, header: bytes) -> Parts | None:
         """The pieces of the whole answer frame, or None for a header not met lately."""
+        if len(header) > MAX_HEADER:
+            return None
         start = header.find(_OPAQUE) + 9
         end = header.find(b",", start)
         kept = self._kept.get(header[:start] + header[end:])

@@ -22,7 +22,13 @@ from routebook.server.tls import CLIENT_HELLO, TlsSession
 from routebook.slices import Slices
 from routebook.state.account import host_of
 from routebook.wire import proxy
-from routebook.wire.codec import MAX_REQUEST_HEADER, decode_command, encode_reply, oversized
+from routebook.wire.codec import (
+    MAX_REQUEST_HEADER,
+    decode_command,
+    encode_reply,
+    oversized,
+    reply_parts,
+)
 from routebook.wire.codes import RequestCode, ResponseCode, Version
 from routebook.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, Reply
 from routebook.wire.errors import WireError
@@ -420,7 +426,8 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, request: Command, reply: Reply) -> None:
         if not request.is_oneway and not self.transport.is_closing():
-            self._write([encode_reply(request, reply, self._port.max_frame)])
+            for part in reply_parts(request, reply, self._port.max_frame):
+                self._write([part])
 
     def _write(self, parts: list[bytes]) -> None:
         if not parts:

@@ -11,10 +11,12 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from routebook.events import Event
 from routebook.server.durable import replace_file
 from routebook.settings import SettingsError
+from routebook.slices import Slices
 from routebook.state.errors import NotDurable
 from routebook.state.kv import KvChange, KvStore, Tables
 from routebook.wire import fastjson
@@ -22,6 +24,10 @@ from routebook.wire.errors import DialectError
 from routebook.wire.header_json import as_text
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+APPLIED_A_SLICE = 50  # changes, with a record each
 
 
 def load(path: Path) -> Tables:
@@ -69,12 +75,26 @@ def _line_of_damage(text: bytes) -> int:
     return 1
 
 
-def encode(tables: Tables) -> bytes:
-    entries = [
-        fastjson.quoted(namespace) + b":" + fastjson.quoted_map(table)
-        for namespace, table in tables.items()
-    ]
+def encode(tables: Tables) -> Slices[bytes]:
+    """The text of the file, in slices: there may be a hundred thousand pairs."""
+    entries: list[bytes] = []
+    for number, (namespace, table) in enumerate(tables.items(), start=1):
+        pairs = yield from fastjson.quoted_map_slices(table)
+        entries.append(fastjson.quoted(namespace) + b":" + pairs)
+        if number % APPLIED_A_SLICE == 0:
+            yield
     return b'{"configTable":{' + b",".join(entries) + b"}}"
+
+
+async def _in_turns(slices: Slices[T]) -> T:
+    """The result of ``slices``, each in a turn of its own."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        await asyncio.sleep(0)
 
 
 class KvFile:
@@ -122,7 +142,7 @@ class KvFile:
     async def _write_batch(self, changes: list[KvChange]) -> Exception | None:
         """Why it could not be done, if so: whoever waits must be told."""
         try:
-            text = encode(self._store.preview(changes))
+            text = await _in_turns(encode(self._store.preview(changes)))
             await asyncio.to_thread(replace_file, self._path, text)
         except OSError as error:
             logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400
@@ -130,7 +150,9 @@ class KvFile:
         except Exception as error:  # noqa: BLE001 - it is logged by whoever answers
             return error
         try:
-            self._record(self._store.apply(changes))
+            for start in range(0, len(changes), APPLIED_A_SLICE):
+                self._record(self._store.apply(changes[start : start + APPLIED_A_SLICE]))
+                await asyncio.sleep(0)
         except Exception as error:  # noqa: BLE001
             return error
         return None

@@ -188,17 +188,13 @@ def member_group(addrs: Mapping[int, str], name: str, cluster: str | None) -> by
 
 def topic_list(topics: Iterable[str], broker_addr: str | None = None) -> Slices[bytes]:
     """In slices: there may be a hundred thousand."""
-    listed = yield from quoted_list_slices(topics)
-    return b'{%b"topicList":%b}' % (
-        b"" if broker_addr is None else b'"brokerAddr":' + quoted(broker_addr) + b",",
-        listed,
-    )
+    broker = b"" if broker_addr is None else b'"brokerAddr":' + quoted(broker_addr) + b","
+    return (yield from quoted_list_slices(topics, b"{" + broker + b'"topicList":', b"}"))
 
 
 def kv_table(entries: Mapping[str, str]) -> Slices[bytes]:
     """In slices: there may be a hundred thousand."""
-    table = yield from quoted_map_slices(entries)
-    return b'{"table":' + table + b"}"
+    return (yield from quoted_map_slices(entries, b'{"table":', b"}"))
 
 
 def data_version(version: DataVersion) -> bytes:

@@ -4,10 +4,11 @@ r"""Cutting: a large JSON text, read a few entries of its large tables at a time
                     └──── cut off ────┘
     {"a":…,"table":{"routebook.cut":{},"t9":{…}},"b":…}
 
-Where an entry seems to end (``},"`` with as many braces opened as closed) the text is cut. That a
-piece is JSON when it is put in braces proves that the cut was right: it would not be within a
-string, nor on another level. Where it is not, nothing more is cut, and what is left must be small.
-What is left is read whole, and the mark in it proves that the table was the one that was meant.
+Where an entry seems to end (``},"``) the text is cut; where entries hold objects, only with as many
+braces opened as closed. That a piece is JSON when it is put in braces proves that the cut was
+right: it would not be within a string, nor on another level. Where it is not, nothing more is cut,
+and what is left must be small. What is left is read whole, and the mark in it proves that the table
+was the one that was meant.
 """
 
 import re
@@ -20,12 +21,13 @@ from routebook.slices import Slices
 
 T = TypeVar("T")
 
-CUT_BYTES = 64 * 1024  # a piece
+CUT_BYTES = 128 * 1024  # a piece
 SEARCHED_A_SLICE = 512 * 1024
 MARK = "routebook.cut"
 _MARKED = b'"routebook.cut":{},'
 _TRIES = 200  # ends of inner objects before that of an entry
 _END = re.compile(rb'\}\s{0,64}+,\s{0,64}+(?=")')
+_LIKELY_END = re.compile(rb'(?<!\{)\}\s{0,64}+,\s{0,64}+(?=")')  # not of an empty object
 _OPENING = re.compile(rb"\s{0,64}+:\s{0,64}+\{\s{0,64}+(?=\")")
 _BEFORE = re.compile(rb"[{,]\s{0,64}+\Z")
 
@@ -62,32 +64,50 @@ def entries(
     start = yield from _start_of(text, table)
     if start is None:
         return text
-    position = start
-    while (cut := _cut(text, position)) is not None:
+    position, counting = start, False
+    while len(text) - position > CUT_BYTES:
+        cut = _counted_cut(text, position) if counting else _likely_cut(text, position)
         try:
-            decoded = decoder.decode(cut.piece)
+            decoded = None if cut is None else decoder.decode(cut.piece)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            decoded = None
+        if cut is not None and decoded is not None:
+            yield decoded
+            position = cut.position
+        elif counting:
             break
-        yield decoded
-        position = cut.position
+        else:
+            counting = True  # entries hold objects of their own
+            yield None
     if position == start:
+        return text
+    if isinstance(text, bytearray):  # nobody else reads it any more
+        text[start:position] = _MARKED
         return text
     return text[:start] + _MARKED + text[position:]
 
 
-def _cut(text: bytes, position: int) -> Cut | None:
-    """The entries from ``position`` on, some 64 KiB of them."""
-    if len(text) - position <= CUT_BYTES:
-        return None
+def _likely_cut(text: bytes, position: int) -> Cut | None:
+    """The entries from ``position`` on, if the first thing that looks like an end is one."""
+    end = _LIKELY_END.search(text, position + CUT_BYTES, position + 2 * CUT_BYTES)
+    return None if end is None else _piece(text, position, end)
+
+
+def _counted_cut(text: bytes, position: int) -> Cut | None:
+    """The entries from ``position`` on, up to where as many braces are closed as opened."""
     counted, depth = position, 0
     end = _END.search(text, position + CUT_BYTES)
     for _ in range(_TRIES):
-        if end is None or end.start() - position > 4 * CUT_BYTES:
+        if end is None or end.start() - position > 2 * CUT_BYTES:
             return None
         depth += text.count(b"{", counted, end.start() + 1)
         depth -= text.count(b"}", counted, end.start() + 1)
         if depth == 0:
-            return Cut(end.end(), b"{" + text[position : end.start() + 1] + b"}")
+            return _piece(text, position, end)
         counted = end.start() + 1
         end = _END.search(text, end.end())
     return None
+
+
+def _piece(text: bytes, position: int, end: "re.Match[bytes]") -> Cut:
+    return Cut(end.end(), b"{" + text[position : end.start() + 1] + b"}")

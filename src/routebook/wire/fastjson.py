@@ -22,7 +22,7 @@ import msgspec
 
 from routebook.slices import Slices, finished
 from routebook.wire.errors import DialectError
-from routebook.wire.text import whole
+from routebook.wire.text import grown, whole
 
 # A stretch fastjson and JSON agree on, then (optionally) one oddity. Possessive
 # quantifiers: no text makes this backtrack. Bounded ones: no match takes long.
@@ -85,7 +85,7 @@ def normalised(text: bytes) -> bytes:
 
 def normalised_slices(text: bytes, max_oddities: int = MAX_ODDITIES) -> Slices[bytes]:
     """``normalised`` as a generator that returns the text and yields every few milliseconds."""
-    text_so_far: list[bytes] = []
+    text_so_far = bytearray()  # grows where it is: joining 16 MiB at the end would take long
     parts: list[bytes] = []
     position, oddities, turns = 0, 0, 0
     while position < len(text):
@@ -108,10 +108,13 @@ def normalised_slices(text: bytes, max_oddities: int = MAX_ODDITIES) -> Slices[b
         position = match.end()
         if turns > _TURNS_A_SLICE:
             turns = 0
-            text_so_far.append(b"".join(parts))
+            text_so_far += b"".join(parts)
             parts.clear()
             yield
-    return b"".join([*text_so_far, *parts])
+    if not text_so_far:
+        return b"".join(parts)
+    text_so_far += b"".join(parts)
+    return grown(text_so_far)
 
 
 def _requoted(literal: bytes) -> bytes:
@@ -249,21 +252,30 @@ def quoted_list(texts: Sequence[str]) -> bytes:
     return finished(quoted_list_slices(texts))
 
 
-def quoted_list_slices(texts: Iterable[str]) -> Slices[bytes]:
-    """``quoted_list``, a few thousand strings at a time; in one sweep what needs no escape."""
-    parts: list[bytes] = []
+def quoted_list_slices(
+    texts: Iterable[str], before: bytes = b"", after: bytes = b""
+) -> Slices[bytes]:
+    """``quoted_list``, a few thousand strings at a time; in one sweep what needs no escape.
+
+    What comes ``before`` it and ``after`` it is put there without copying the list.
+    """
+    text = bytearray(before + b"[")
     waiting = iter(texts)
-    while some := list(islice(waiting, _TEXTS_A_SLICE)):
-        if parts:
-            yield
+    some = list(islice(waiting, _TEXTS_A_SLICE))
+    while some:
         joined = '","'.join(some)
         # Each joint brings exactly two quotes; one more means a name contains one.
         plain = joined.isascii() and joined.isprintable() and "\\" not in joined
         if plain and joined.count('"') == 2 * (len(some) - 1):
-            parts.append(b'"' + joined.encode() + b'"')
+            text += b'"' + joined.encode() + b'"'
         else:
-            parts.append(b",".join([quoted(text) for text in some]))
-    return b"[" + b",".join(parts) + b"]"
+            text += b",".join([quoted(each) for each in some])
+        some = list(islice(waiting, _TEXTS_A_SLICE))
+        if some:
+            text += b","
+            yield
+    text += b"]" + after
+    return grown(text)
 
 
 def quoted_map(entries: Mapping[str, str]) -> bytes:
@@ -273,16 +285,22 @@ def quoted_map(entries: Mapping[str, str]) -> bytes:
     return finished(quoted_map_slices(entries))
 
 
-def quoted_map_slices(entries: Mapping[str, str]) -> Slices[bytes]:
+def quoted_map_slices(
+    entries: Mapping[str, str], before: bytes = b"", after: bytes = b""
+) -> Slices[bytes]:
     """``quoted_map``, a few thousand entries at a time; in one sweep where nothing is escaped."""
-    parts: list[bytes] = []
+    text = bytearray(before + b"{")
     waiting = iter(entries.items())
-    while some := list(islice(waiting, _TEXTS_A_SLICE // 2)):
-        if parts:
-            yield
+    some = list(islice(waiting, _TEXTS_A_SLICE // 2))
+    while some:
         texts = "".join(chain.from_iterable(some))
         if texts.isascii() and texts.isprintable() and '"' not in texts and "\\" not in texts:
-            parts.append(msgspec.json.encode(dict(some))[1:-1])
+            text += msgspec.json.encode(dict(some))[1:-1]
         else:
-            parts.append(b",".join([quoted(k) + b":" + quoted(v) for k, v in some]))
-    return b"{" + b",".join(parts) + b"}"
+            text += b",".join([quoted(k) + b":" + quoted(v) for k, v in some])
+        some = list(islice(waiting, _TEXTS_A_SLICE // 2))
+        if some:
+            text += b","
+            yield
+    text += b"}" + after
+    return grown(text)

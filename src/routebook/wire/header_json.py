@@ -49,7 +49,7 @@ def envelope(header: bytes) -> tuple[int, int]:
     Raises WireError when the opaque is not there: every peer of RocketMQ writes it behind the
     ext fields.
     """
-    ends = header[:_END] + header[-_END:]
+    ends = bytes(header[:_END] + header[-_END:])
     opaque, flag = _OPAQUE.findall(ends), _FLAG.findall(ends)
     if not opaque:
         raise WireError(f"a header of {len(header)} bytes")

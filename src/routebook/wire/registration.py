@@ -34,7 +34,7 @@ T = TypeVar("T")
 INFLATED_PER_FRAME = 4  # a body may inflate to this many times the frame limit
 TOPICS_A_SLICE = 1000
 MAPPINGS_A_SLICE = 100
-RELEASED_A_SLICE = 10_000
+RELEASED_A_SLICE = 20_000
 SEEN_A_SLICE = 2 * 1024 * 1024  # bytes
 MAX_WHOLE = 256 * 1024  # bytes that are read at once: some milliseconds, whatever they are
 MAX_ODD_TEXT = 256 * 1024  # beyond this only what typed decoding takes is read
@@ -126,7 +126,7 @@ def seen(body: bytes, *, check: bool) -> Slices[tuple[int, Hashable]]:
     for start in range(0, len(body), SEEN_A_SLICE):
         if start:
             yield
-        piece = body[start : start + SEEN_A_SLICE]
+        piece = bytes(body[start : start + SEEN_A_SLICE])
         if check:
             checksum = zlib.crc32(piece, checksum)
         fingerprint = hash((fingerprint, hash(piece)))
