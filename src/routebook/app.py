@@ -33,6 +33,7 @@ from routebook.handlers.routes import not_found
 from routebook.handlers.services import Control, Services
 from routebook.handlers.tally import QueryTally
 from routebook.journal.errors import JournalError
+from routebook.journal.pairs import tables_in_journal
 from routebook.journal.view import View
 from routebook.recovery import catch_up_kv, recover, restate, restore
 from routebook.server import kvfile
@@ -171,7 +172,8 @@ class NameServer:
         )
         if self._chronicle.folder is not None:
             # The file of pairs is written before the journal, and by others while no node runs.
-            self._record(list(catch_up_kv(view.kv, self._kv.tables, self._revision)))
+            pairs = tables_in_journal(self._kv.tables)
+            self._record(list(catch_up_kv(tables_in_journal(view.kv), pairs, self._revision)))
         self._chronicle.start()
         self._tasks = [
             asyncio.create_task(
@@ -312,8 +314,8 @@ class NameServer:
 
     def _record(self, events: Iterable[Event]) -> None:
         for event in events:
-            log_event(event)
-            self._chronicle.record(event)
+            if self._chronicle.record(event):
+                log_event(event)
             if isinstance(event, _NOTES):
                 continue  # nothing changed
             self._services.memo.clear()

@@ -28,6 +28,7 @@ from routebook.events import (
     NodeStalled,
     NodeStarted,
     NodeStopped,
+    NoiseCounted,
     RecordsLost,
     RegistrationCompleted,
     RequestRefused,
@@ -430,6 +431,24 @@ def _guard_released(event: GuardReleased, context: Context) -> str:
     )
 
 
+def _noise(event: NoiseCounted, context: Context) -> str:
+    kinds = [
+        words
+        for count, words in (
+            (event.refused, counted(event.refused, "refusal")),
+            (event.conflicts, counted(event.conflicts, "conflict")),
+            (event.windows, f"{counted(event.windows, 'record')} of heartbeats and queries"),
+        )
+        if count
+    ]
+    loudest = [f"{noise.records} from {noise.peer}" for noise in event.peers]
+    return (
+        f"too many to write each of them down since {to_second(event.since_ms)}:"
+        f" {joined(kinds, ', ') or counted(event.count, 'record')}"
+        f"{f'; {listed(loudest)}' if loudest else ''}."
+    )
+
+
 def _unknown(event: UnknownEvent, context: Context) -> str:
     return f"{event.type} was recorded, which only a newer Routebook can explain."
 
@@ -454,6 +473,7 @@ _SENTENCES: dict[type[Event], Callable[[Any, Context], str]] = {
     NodeStalled: _stalled,
     JournalRecovered: _recovered,
     RecordsLost: _lost,
+    NoiseCounted: _noise,
     RecordsMissing: _missing,
     NothingRecorded: _nothing,
     ClockJumped: _jumped,

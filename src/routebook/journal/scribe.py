@@ -13,12 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from routebook.events import Cause, Event, GroupRestated, RecordsLost, RouteQueries, TopicsChanged
+from routebook.events import Cause, RecordsLost
 from routebook.journal.active import ActiveSegment
 from routebook.journal.alive import EVERY_MS, Alive, SignsOfLife
 from routebook.journal.record import Record, encode, hash_of
 from routebook.journal.segment import Summary
 from routebook.journal.trouble import Trouble
+from routebook.journal.weight import weight_of
 
 logger = logging.getLogger(__name__)
 
@@ -29,23 +30,7 @@ _SLICE_S = 0.0005
 _PAUSE_S = 0.0001
 _WRITTEN_BYTES = 1 << 18  # at once: each call lets go of the interpreter
 _LONGEST_REST_S = 60.0
-_TOPICS_PER_UNIT = 8
-
-
-_LISTS: dict[type[Event], str] = {
-    TopicsChanged: "changes",
-    GroupRestated: "queues",
-    RouteQueries: "topics",
-}
-
-
-def weight_of(event: Event) -> int:
-    """What ``event`` takes of the queue: 1, and 1 for each eight topics it lists.
-
-    A unit is some 700 bytes.
-    """
-    listed = _LISTS.get(type(event))
-    return 1 if listed is None else 1 + len(getattr(event, listed)) // _TOPICS_PER_UNIT
+_BEHIND_S = 0.02  # between looks whether sealing has caught up
 
 
 class Scribe:
@@ -69,7 +54,9 @@ class Scribe:
         rotate_age_ms: int,
         mono_ms: Callable[[], int],
         closed: Callable[[Summary], None],
+        may_go_on: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._may_go_on = may_go_on
         self._folder = folder
         self._node = node
         self._queue = queue
@@ -96,6 +83,7 @@ class Scribe:
         self.active_bytes = 0
         self.weight_taken = 0
         self.unwritable = 0  # records that could not be encoded
+        self.waiting = False  # for segments to be sealed
         self.awake: Alive | None = None  # left here by the loop, whenever it is
         self.trouble = Trouble("cannot write the active segment")
 
@@ -175,12 +163,19 @@ class Scribe:
     def _turn(self, *, last: bool) -> bool:
         """Write what is queued now; whether this was all there will be."""
         self._finish()
+        # A stopping node writes what it has: the queue is bounded, and the next start seals it.
+        self.waiting = not last and self._active is None and not self._may_go_on()
+        if self.waiting:
+            time.sleep(_BEHIND_S)
+            return False
         todo = len(self._queue)
         while todo > 0:
             count, enough = self._slice()
             todo -= count
             if enough or todo <= 0:
                 self._finish()
+                if self._active is None and not last:
+                    break  # a full one was closed: whether to begin the next is another question
             else:
                 time.sleep(_PAUSE_S)
         self._sync_when_due()

@@ -25,19 +25,26 @@ from routebook.journal.identity import Identity, new_identity, take_identity
 from routebook.journal.lock import FolderLock, lock_folder
 from routebook.journal.record import Record
 from routebook.journal.repair import Found, repair
-from routebook.journal.scribe import Scribe, Sync, weight_of
+from routebook.journal.scribe import Scribe, Sync
 from routebook.journal.sealer import Sealer
+from routebook.journal.weight import weight_of
 
 logger = logging.getLogger(__name__)
 
 # How far sequence numbers jump when a node was killed: more than can have been given away
 # since the last record that is sure to be on disk.
 LEAP = 2**20
+SMALLEST_SEGMENT = 64 * 1024
+MAX_UNSEALED = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """``max_queued`` counts a record as 1, and 1 more for each eight topics it lists."""
+    """``max_queued`` counts a record as 1, and 1 more for each eight topics it lists.
+
+    So that a journal keeps within ``retain_bytes``, a segment is no more than a sixteenth of it,
+    and no more than a quarter, or ``MAX_UNSEALED``, waits to be sealed.
+    """
 
     folder: Path
     sync: Sync = "interval"
@@ -53,6 +60,15 @@ class JournalSettings:
     def __post_init__(self) -> None:
         if self.rotate_records + self.max_queued >= LEAP:
             raise ValueError(f"rotate_records and max_queued are to be less than {LEAP} together")
+
+    @property
+    def segment_bytes(self) -> int:
+        return min(self.rotate_bytes, max(self.retain_bytes // 16, SMALLEST_SEGMENT))
+
+    @property
+    def unsealed_bytes(self) -> int:
+        """So much of closed segments may wait to be sealed, and then nothing more is written."""
+        return max(min(self.retain_bytes // 4, MAX_UNSEALED), 2 * self.segment_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +96,8 @@ class JournalStatus:
     failing: bool
     bytes: int
     segments: int
+    unsealed: int  # bytes that wait to be sealed, or for a snapshot to be made of them
+    packing: float | None  # what sealing leaves of a byte; None before the first
 
 
 class JournalWriter:
@@ -162,6 +180,10 @@ class JournalWriter:
         self._scribe.nudge()
         return record
 
+    def lose(self) -> None:
+        """Count a record that is not to be written."""
+        self._lose()
+
     def note_awake(self) -> None:
         """The event loop is. For the event loop only."""
         if self._open and not self._lost_untold:
@@ -184,8 +206,10 @@ class JournalWriter:
             or next((t.last_error for t in troubles if t.last_error), None),
             failing=any(trouble.failing for trouble in troubles)
             or (self._open and not scribe.alive),
-            bytes=scribe.active_bytes + sealer.sealed_bytes,
+            bytes=scribe.active_bytes + sealer.loose_bytes + sealer.sealed_bytes,
             segments=sealer.segments,
+            unsealed=sealer.backlog_bytes,
+            packing=sealer.packing,
         )
 
     def close(self, timeout_s: float = 10.0) -> None:
@@ -230,11 +254,12 @@ class JournalWriter:
             last_hash=found.last_hash,
             sync=settings.sync,
             sync_interval_ms=settings.sync_interval_ms,
-            rotate_bytes=settings.rotate_bytes,
+            rotate_bytes=settings.segment_bytes,
             rotate_records=settings.rotate_records,
             rotate_age_ms=settings.rotate_age_s * 1000,
             mono_ms=self._mono_ms,
             closed=self._sealer.put,
+            may_go_on=lambda: self._sealer.backlog_bytes < settings.unsealed_bytes,
         )
         for span in found.closed:
             self._sealer.put(span)

@@ -24,14 +24,18 @@ from routebook.events import (
     TopicsChanged,
 )
 from routebook.handlers.services import Recent
+from routebook.journal.admission import Admission, Verdict
 from routebook.journal.before import ASK_AGAIN, Before
 from routebook.journal.errors import JournalError
 from routebook.journal.identity import Identity, new_identity
 from routebook.journal.narrowing import told_of
 from routebook.journal.newer import refuse_newer
+from routebook.journal.pairs import cut
 from routebook.journal.record import Record
+from routebook.journal.weight import UNIT_BYTES, weight_of
 from routebook.journal.writer import JournalSettings, JournalWriter
 from routebook.server.durable import replace_file
+from routebook.server.eventlog import log_event
 from routebook.server.lasting import again_and_again
 from routebook.server.past import Past, nothing_before
 from routebook.settings import MemorySettings, SettingsError
@@ -47,10 +51,14 @@ MAX_RECENT = 4 * 1024 * 1024  # bytes of records in one answer
 _RECORDS_A_SLICE = 50
 LOOK_EVERY_S = 0.5  # whether the journal has lost something
 RESTATE_BELOW = 1000  # records still to be written
+QUIET_MS = 5_000  # since a flood last lost records, before the tables are stated anew
+RESTATE_EVERY_MS = 600_000  # after floods
 WORTH_A_SNAPSHOT = 512 * 1024  # bytes of the segment sealed at the stop
 SNAPSHOT_S = 10.0  # a stopping node waits for it
 _DAY_S = 24 * 3600
 _FOR_EVER = 2**53
+_ROOM = 10 * 1024**3  # to share out where a journal is kept without bounds
+_KEPT_DAYS = 30
 _NODE_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -77,8 +85,18 @@ class Chronicle:
         self._stopping = False
         self._stated = 0  # how many records were lost when the tables were last stated anew
         self._writer: JournalWriter | None = None
+        self._admission = Admission(
+            room=settings.retain_mb * 1024 * 1024 or _ROOM,
+            kept_ms=(settings.retain_days or _KEPT_DAYS) * _DAY_S * 1000,
+            now_ms=mono_ms(),
+        )
+        self._revision = 0
+        self._flooded = 0  # records lost to floods when that was last looked at
+        self._flooded_ms = 0
+        self._restated_ms: int | None = None
         self._watching: asyncio.Task[None] | None = None
         self._snapshot: subprocess.Popen[bytes] | None = None
+        self._snapshot_due = False  # a segment was sealed
         self._kv_at_start = kv_at_start or {}
         self._telling = asyncio.Lock()
         self._max_recent = min(MAX_RECENT, max_frame // 4)
@@ -136,10 +154,9 @@ class Chronicle:
 
     def start(self) -> None:
         """Look after the journal from now on."""
-        if self._writer is not None:
-            self._watching = asyncio.create_task(
-                again_and_again("looking after the journal", self._look, every_s=LOOK_EVERY_S)
-            )
+        self._watching = asyncio.create_task(
+            again_and_again("looking after the journal", self._look, every_s=LOOK_EVERY_S)
+        )
 
     async def stop(self) -> None:
         """Write everything down."""
@@ -148,12 +165,31 @@ class Chronicle:
             await asyncio.gather(self._watching, return_exceptions=True)
         await self._past.stop()
         self._stopping = True
+        self._tell_rest(last=True)
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
+        if self._snapshot_due:
+            self._make_snapshot()
         if self._snapshot is not None:
             await asyncio.to_thread(_wait_for, self._snapshot)
 
-    def record(self, event: Event) -> None:
+    def record(self, event: Event) -> bool:
+        """Whether it is one to be told of: not noise beyond its rate, which is only counted."""
+        event = cut(event)
+        self._revision = event.revision
+        verdict = self._admission.judge(
+            event,
+            UNIT_BYTES * weight_of(event),
+            now_ms=self._mono_ms(),
+            wall_ms=self._wall_ms(),
+        )
+        if verdict is Verdict.WRITE:
+            self._write(event)
+        elif verdict is Verdict.LOSE and self._writer is not None:
+            self._writer.lose()
+        return verdict is not Verdict.COUNT
+
+    def _write(self, event: Event) -> None:
         if self._writer is not None:
             record = self._writer.append(event)
             if record is None:
@@ -162,6 +198,13 @@ class Chronicle:
             self._unwritten += 1
             record = Record(self._unwritten, self._wall_ms(), self._mono_ms(), self.node_id, event)
         self._remember(record)
+
+    def _tell_rest(self, *, last: bool = False) -> None:
+        """Record how much was counted and not written, when it is time to."""
+        rest = self._admission.rest(revision=self._revision, now_ms=self._mono_ms(), last=last)
+        if rest is not None:
+            log_event(rest)
+            self._write(rest)
 
     def _remember(self, record: Record) -> None:
         self._recent.append(record)
@@ -226,13 +269,22 @@ class Chronicle:
         if self._writer is None:
             return {}
         status = self._writer.status()
-        return {name: getattr(status, name) for name in status.__slots__}
+        told = {name: getattr(status, name) for name in status.__slots__}
+        return told | {"counted": self._admission.counted, "flooded": self._admission.lost}
 
     async def _look(self) -> None:
-        """State the tables anew when records were lost and there is room again."""
-        assert self._writer is not None
+        """Tell what was counted. Restate the tables when records were lost and there is room."""
+        self._tell_rest()
+        if self._writer is None:
+            return
         status = self._writer.status()
+        if status.packing is not None:
+            self._admission.packing = status.packing
+        if self._snapshot_due:
+            self._make_snapshot()
         if status.lost == self._stated or status.failing or status.queued > RESTATE_BELOW:
+            return
+        if self._is_flooded():
             return
         why = f"{status.lost} records were lost" if status.lost else "it was damaged"
         logger.warning("journal: %s; stating the tables anew", why)
@@ -240,13 +292,35 @@ class Chronicle:
             self.record(event)
             await asyncio.sleep(0)
         self._stated = status.lost
+        self._restated_ms = self._mono_ms()
+
+    def _is_flooded(self) -> bool:
+        """Whether records are lost to a flood, or were so lately that it may not be over.
+
+        To state all tables anew takes room too, and must not be what a flood fills the journal by.
+        """
+        now_ms, lost = self._mono_ms(), self._admission.lost
+        if lost != self._flooded:
+            self._flooded, self._flooded_ms = lost, now_ms
+        if not lost:
+            return False
+        again = self._restated_ms is None or now_ms - self._restated_ms >= RESTATE_EVERY_MS
+        quiet = now_ms - self._flooded_ms >= QUIET_MS
+        return not (again and quiet and self._admission.has_room_to_restate(now_ms))
 
     def _sealed(self, segment: Path) -> None:
-        """Make a snapshot in a process of its own. Called in a thread of the journal."""
+        """Have a snapshot made. Called in a thread of the journal."""
+        if self._stopping:
+            if segment.stat().st_size >= WORTH_A_SNAPSHOT:  # else quickly replayed at the start
+                self._make_snapshot()
+        else:
+            self._snapshot_due = True
+
+    def _make_snapshot(self) -> None:
+        """In a process of its own, one at a time."""
         if self._snapshot is not None and self._snapshot.poll() is None:
-            return  # the next one will have this segment too
-        if self._stopping and segment.stat().st_size < WORTH_A_SNAPSHOT:
-            return  # quickly replayed at the next start
+            return  # the next one will have what this one does not
+        self._snapshot_due = False
         try:
             self._snapshot = subprocess.Popen(
                 [sys.executable, "-m", "routebook.journal.snapshot", str(self._folder)],
@@ -258,7 +332,7 @@ class Chronicle:
             )
             os.setpriority(os.PRIO_PROCESS, self._snapshot.pid, 15)
         except OSError as error:
-            logger.warning("journal: no snapshot of %s: %s", segment.name, error)
+            logger.warning("journal: no snapshot: %s", error)
 
 
 def _wait_for(snapshot: "subprocess.Popen[bytes]") -> None:
