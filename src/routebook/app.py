@@ -40,7 +40,7 @@ from routebook.server import kvfile
 from routebook.server.chronicle import Chronicle
 from routebook.server.eventlog import log_event
 from routebook.server.kvfile import KvFile
-from routebook.server.lasting import again_and_again
+from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.notify import MinBrokerNotifier
 from routebook.server.remoteconfig import RemoteConfig
@@ -80,6 +80,7 @@ class NameServer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._started_ms = _now_ms()
+        self._upkeep = Upkeep()
         self._clock = LoopClock(self._stalled, ticked=lambda: self._chronicle.note_awake())
         self._revision = Revision()
         pairs = kvfile.load(settings.kv_path)
@@ -104,6 +105,7 @@ class NameServer:
             wall_ms=_wall_ms,
             mono_ms=_now_ms,
             restate=lambda: restate(self._routes, self._kv.tables, self._revision),
+            upkeep=self._upkeep,
             max_frame=settings.listen.max_frame,
             kv_at_start={namespace: dict(table) for namespace, table in pairs.items()},
         )
@@ -143,14 +145,20 @@ class NameServer:
 
     async def __aenter__(self) -> "NameServer":
         self._chronicle.open()
+        self._upkeep.watch(asyncio.get_running_loop())
         try:
             view = await self._remembered()
             recovered = self._recover(view)
             self._service = Service(
-                self._settings.listen, self._settings.tls, self._services, self._clock
+                self._settings.listen,
+                self._settings.tls,
+                self._services,
+                self._clock,
+                self._upkeep,
             )
             await self._service.start()
         except BaseException:
+            self._upkeep.unwatch()
             await self._chronicle.stop()
             raise
         self._remote_config.set_shown("listenPort", str(self.port))
@@ -182,11 +190,15 @@ class NameServer:
                     self._kv_file.log_all,
                     every_s=KV_LOG_EVERY_S,
                     first_s=KV_LOG_FIRST_S,
+                    upkeep=self._upkeep,
                 )
             ),
             asyncio.create_task(
                 again_and_again(
-                    "summing up a window", self._sum_up, every_s=self._settings.memory.window_s
+                    "summing up a window",
+                    self._sum_up,
+                    every_s=self._settings.memory.window_s,
+                    upkeep=self._upkeep,
                 )
             ),
         ]
@@ -220,6 +232,7 @@ class NameServer:
             ]
         )
         await self._chronicle.stop()
+        self._upkeep.unwatch()
 
     @property
     def host(self) -> str:
@@ -256,7 +269,8 @@ class NameServer:
             "journal": journal,
             "guard": guard,
             "stalls": self._clock.status(),
-            "ok": not guard["held"] and not journal.get("failing"),
+            "tasks": self._upkeep.status(),
+            "ok": not guard["held"] and not journal.get("failing") and not self._upkeep.failing,
         }
 
     def _guard_status(self) -> dict[str, object]:

@@ -111,23 +111,23 @@ class Scribe:
     def _run(self) -> None:
         done = False
         while not done:
-            self._rest()
             try:
+                self._rest()
                 done = self._turn(last=self._stopping)
+                self.trouble.over()
             except OSError as error:
                 wait_s = self.trouble.note(error)
                 if self._stopping and time.monotonic() + wait_s > self._give_up_s:
                     break
                 self._pause(wait_s)
-            except Exception as error:
+            except BaseException as error:
                 # A mistake of ours; without this thread nothing would ever be written again.
-                logger.exception("journal: writing failed")
+                if not self.trouble.failing:
+                    logger.exception("journal: writing failed")
                 wait_s = self.trouble.note(error)
                 if self._stopping:
                     break
                 self._pause(max(wait_s, 1.0))
-            else:
-                self.trouble.over()
         self._signs.close()
         if self._active is not None:
             self._active.abandon()

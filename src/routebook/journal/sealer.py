@@ -100,6 +100,10 @@ class Sealer:
                 self._unsealed.pop(closed if isinstance(closed, Span) else closed.span, None)
             self._patiently(self._keep_house)
 
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
     def _next(self) -> Summary | Span | None:
         """What is to be sealed; nothing, after a while, where room is wanted meanwhile."""
         try:
@@ -117,9 +121,10 @@ class Sealer:
             except JournalError as error:
                 self.trouble.tell(error)  # a damaged file, and it says which
                 return
-            except Exception:
+            except BaseException as error:
                 # A mistake of ours: this is left undone, and what comes next is not.
                 logger.exception("journal: sealing failed")
+                self.trouble.tell(error)
                 return
             else:
                 self.trouble.over()

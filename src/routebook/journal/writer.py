@@ -205,7 +205,7 @@ class JournalWriter:
             last_error=next((t.last_error for t in troubles if t.failing), None)
             or next((t.last_error for t in troubles if t.last_error), None),
             failing=any(trouble.failing for trouble in troubles)
-            or (self._open and not scribe.alive),
+            or (self._open and not (scribe.alive and sealer.alive)),
             bytes=scribe.active_bytes + sealer.loose_bytes + sealer.sealed_bytes,
             segments=sealer.segments,
             unsealed=sealer.backlog_bytes,

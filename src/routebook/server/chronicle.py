@@ -36,7 +36,7 @@ from routebook.journal.weight import UNIT_BYTES, weight_of
 from routebook.journal.writer import JournalSettings, JournalWriter
 from routebook.server.durable import replace_file
 from routebook.server.eventlog import log_event
-from routebook.server.lasting import again_and_again
+from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.past import Past, nothing_before
 from routebook.settings import MemorySettings, SettingsError
 from routebook.wire.frame import MAX_FRAME
@@ -59,6 +59,7 @@ _DAY_S = 24 * 3600
 _FOR_EVER = 2**53
 _ROOM = 10 * 1024**3  # to share out where a journal is kept without bounds
 _KEPT_DAYS = 30
+_SNAPSHOT = "making a snapshot"
 _NODE_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -71,12 +72,14 @@ class Chronicle:
         wall_ms: Callable[[], int],
         mono_ms: Callable[[], int],
         restate: Callable[[], Iterator[Event]],
+        upkeep: Upkeep | None = None,
         kv_at_start: dict[str, dict[str, str]] | None = None,
         max_frame: int = MAX_FRAME,
     ) -> None:
         self._wall_ms = wall_ms
         self._mono_ms = mono_ms
         self._restate = restate
+        self._upkeep = upkeep or Upkeep()
         self._folder = data_dir / FOLDER
         self._recent: deque[Record] = deque()
         self._recent_topics = 0
@@ -97,6 +100,7 @@ class Chronicle:
         self._watching: asyncio.Task[None] | None = None
         self._snapshot: subprocess.Popen[bytes] | None = None
         self._snapshot_due = False  # a segment was sealed
+        self._snapshot_failed = False
         self._kv_at_start = kv_at_start or {}
         self._telling = asyncio.Lock()
         self._max_recent = min(MAX_RECENT, max_frame // 4)
@@ -155,7 +159,9 @@ class Chronicle:
     def start(self) -> None:
         """Look after the journal from now on."""
         self._watching = asyncio.create_task(
-            again_and_again("looking after the journal", self._look, every_s=LOOK_EVERY_S)
+            again_and_again(
+                "looking after the journal", self._look, every_s=LOOK_EVERY_S, upkeep=self._upkeep
+            )
         )
 
     async def stop(self) -> None:
@@ -280,6 +286,7 @@ class Chronicle:
         status = self._writer.status()
         if status.packing is not None:
             self._admission.packing = status.packing
+        self._look_at_snapshot()
         if self._snapshot_due:
             self._make_snapshot()
         if status.lost == self._stated or status.failing or status.queued > RESTATE_BELOW:
@@ -316,11 +323,25 @@ class Chronicle:
         else:
             self._snapshot_due = True
 
+    def _look_at_snapshot(self) -> None:
+        """Whether the process that made the last one failed; it said why in the log."""
+        if self._snapshot is None or (code := self._snapshot.poll()) is None:
+            return
+        if code == 0:
+            self._upkeep.works(_SNAPSHOT)
+        elif not self._snapshot_failed and self._upkeep.failed(_SNAPSHOT, f"exit code {code}"):
+            logger.error(
+                "journal: %s failed (exit code %d): nothing older than the last one can go",
+                _SNAPSHOT,
+                code,
+            )
+        self._snapshot_failed = code != 0
+
     def _make_snapshot(self) -> None:
         """In a process of its own, one at a time."""
         if self._snapshot is not None and self._snapshot.poll() is None:
             return  # the next one will have what this one does not
-        self._snapshot_due = False
+        self._snapshot_due = self._snapshot_failed = False
         try:
             self._snapshot = subprocess.Popen(
                 [sys.executable, "-m", "routebook.journal.snapshot", str(self._folder)],

@@ -13,7 +13,7 @@ from routebook.events import Cause
 from routebook.listener import close_listener
 from routebook.server.budget import InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
-from routebook.server.lasting import again_and_again
+from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
@@ -38,7 +38,9 @@ class Port:
         dispatch: Dispatch,
         memo: Memo,
         clock: LoopClock | None = None,
+        upkeep: Upkeep | None = None,
     ) -> None:
+        self.upkeep = upkeep or Upkeep()
         self._listen = listen
         self._behind: set[Connection] = set()  # not yet heard to the end after a stall
         self._behind_at_ms = 0  # time paused when it was seen who they are
@@ -86,14 +88,19 @@ class Port:
         self.clock.begin()
         self._tasks.append(
             self.loop.create_task(
-                again_and_again("keeping watch", self._hear, every_s=TICK_MS / 1000)
+                again_and_again(
+                    "keeping watch", self._hear, every_s=TICK_MS / 1000, upkeep=self.upkeep
+                )
             )
         )
         if self.tls_context is not None:
             self._tasks.append(
                 self.loop.create_task(
                     again_and_again(
-                        "looking for new TLS files", self._tls_files.look, every_s=RELOAD_EVERY_S
+                        "looking for new TLS files",
+                        self._tls_files.look,
+                        every_s=RELOAD_EVERY_S,
+                        upkeep=self.upkeep,
                     )
                 )
             )

@@ -6,6 +6,7 @@ from routebook.events import Cause, Event
 from routebook.handlers.dispatch import dispatch
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.server.connection import Connection
+from routebook.server.lasting import Upkeep
 from routebook.server.loopclock import LoopClock
 from routebook.server.port import Port
 from routebook.settings import ListenSettings, TlsSettings
@@ -15,12 +16,19 @@ from routebook.wire.command import Command
 
 class Service(Port):
     def __init__(
-        self, listen: ListenSettings, tls: TlsSettings, services: Services, clock: LoopClock
+        self,
+        listen: ListenSettings,
+        tls: TlsSettings,
+        services: Services,
+        clock: LoopClock,
+        upkeep: Upkeep | None = None,
     ) -> None:
         def answer(request: Command, caller: Caller) -> Answer:
             return dispatch(request, services, caller)
 
-        super().__init__(listen, tls, dispatch=answer, memo=services.memo, clock=clock)
+        super().__init__(
+            listen, tls, dispatch=answer, memo=services.memo, clock=clock, upkeep=upkeep
+        )
         self._services = services
         self._hung_up: dict[Link, str] = {}  # while a stall is caught up with, and their peers
         self._idle: dict[Link, str] = {}  # links closed by the present sweep, and their peers
@@ -78,8 +86,9 @@ class Service(Port):
             self.loop.call_soon(self._clear_some)
 
     def _clear_some(self) -> None:
-        self._clearing = self._services.routes.topics.clear_some()
-        if self._clearing:
+        self._clearing = False  # whatever happens now, the next who leaves begins it again
+        if self._services.routes.topics.clear_some():
+            self._clearing = True
             self.loop.call_soon(self._clear_some)
 
     def sweep(self) -> None:
