@@ -36,8 +36,9 @@ from routebook.journal.errors import JournalError
 from routebook.journal.pairs import tables_in_journal
 from routebook.journal.view import View
 from routebook.recovery import catch_up_kv, recover, restate, restore
-from routebook.server import kvfile
-from routebook.server.chronicle import Chronicle
+from routebook.server import kvfile, remoteconfig
+from routebook.server.chronicle import NODE_ID, Chronicle
+from routebook.server.durable import clear_away, open_to_others
 from routebook.server.eventlog import log_event
 from routebook.server.kvfile import KvFile
 from routebook.server.lasting import Upkeep, again_and_again
@@ -145,6 +146,9 @@ class NameServer:
 
     async def __aenter__(self) -> "NameServer":
         self._chronicle.open()
+        own_files = (self._settings.data_dir / name for name in (NODE_ID, remoteconfig.FILE_NAME))
+        for path in (self._settings.kv_path, *own_files):
+            clear_away(path)  # what killed nodes left half written
         self._upkeep.watch(asyncio.get_running_loop())
         try:
             view = await self._remembered()
@@ -387,7 +391,16 @@ class NameServer:
         return Reply(body=body) if body else not_found(request.ext_fields.get("topic"))
 
     def _report_settings(self) -> None:
-        logger.info("routebook %s, data folder %s", __version__, self._settings.data_dir)
+        data_dir, kv_path = self._settings.data_dir, self._settings.kv_path
+        logger.info("routebook %s, data folder %s", __version__, data_dir)
+        folder = self._chronicle.folder
+        paths = [kv_path] if folder is None else [data_dir, folder, kv_path]
+        if found := open_to_others(paths):
+            logger.warning(
+                "others may read what applications put here: %s; to keep it to the node, chmod 700"
+                " folders and chmod 600 files",
+                ", ".join(found),
+            )
         if self._settings.ignored:
             logger.warning("settings that do nothing here: %s", ", ".join(self._settings.ignored))
         if self._settings.unknown:

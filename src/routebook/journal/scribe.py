@@ -30,6 +30,7 @@ _SLICE_S = 0.0005
 _PAUSE_S = 0.0001
 _WRITTEN_BYTES = 1 << 18  # at once: each call lets go of the interpreter
 _LONGEST_REST_S = 60.0
+_CHECK_S = 0.9  # between looks whether the folder is still there
 _BEHIND_S = 0.02  # between looks whether sealing has caught up
 
 
@@ -55,7 +56,10 @@ class Scribe:
         mono_ms: Callable[[], int],
         closed: Callable[[Summary], None],
         may_go_on: Callable[[], bool] = lambda: True,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        self._check = check  # raises OSError unless the folder is still ours
+        self._checked_s = time.monotonic()
         self._may_go_on = may_go_on
         self._folder = folder
         self._node = node
@@ -162,6 +166,7 @@ class Scribe:
 
     def _turn(self, *, last: bool) -> bool:
         """Write what is queued now; whether this was all there will be."""
+        self._check_when_due(last=last)
         self._finish()
         # A stopping node writes what it has: the queue is bounded, and the next start seals it.
         self.waiting = not last and self._active is None and not self._may_go_on()
@@ -243,6 +248,13 @@ class Scribe:
     def _is_full(self, summary: Summary) -> bool:
         return summary.size >= self._rotate_bytes or summary.records >= self._rotate_records
 
+    def _check_when_due(self, *, last: bool) -> None:
+        """Before files are made or renamed, and now and then."""
+        now_s = time.monotonic()
+        if last or self._active is None or now_s - self._checked_s >= _CHECK_S:
+            self._check()
+            self._checked_s = now_s
+
     def _sync_when_due(self) -> None:
         active = self._active
         if active is None or active.synced or self._sync == "none":
@@ -268,6 +280,7 @@ class Scribe:
         active = self._active
         if active is None:
             return
+        self._check()
         active.close()
         self._active = None
         self.active_bytes = 0

@@ -43,7 +43,9 @@ class Sealer:
         retain_bytes: int,
         wall_ms: Callable[[], int],
         on_sealed: Callable[[Path], None] | None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        self._check = check  # raises OSError unless the folder is still ours
         self._folder = folder
         self._identity = identity
         self._retain_age_ms = retain_age_ms
@@ -115,6 +117,7 @@ class Sealer:
         """Do ``work``, and again until the disk lets it be done."""
         while not self._abandoned.is_set():
             try:
+                self._check()
                 work()
             except OSError as error:
                 self._abandoned.wait(self.trouble.note(error))

@@ -21,12 +21,18 @@ from routebook.events import Cause, Event, JournalRecovered, RecordsLost
 from routebook.journal.alive import VERSION as ALIVE_VERSION
 from routebook.journal.alive import Alive, find_alive, remove_alive
 from routebook.journal.errors import JournalError
-from routebook.journal.identity import Identity, new_identity, take_identity
+from routebook.journal.identity import (
+    Identity,
+    new_identity,
+    take_identity,
+    write_identity,
+)
 from routebook.journal.lock import FolderLock, lock_folder
 from routebook.journal.record import Record
 from routebook.journal.repair import Found, repair
 from routebook.journal.scribe import Scribe, Sync
 from routebook.journal.sealer import Sealer
+from routebook.journal.snapshotfile import remove_unfinished
 from routebook.journal.weight import weight_of
 
 logger = logging.getLogger(__name__)
@@ -145,13 +151,14 @@ class JournalWriter:
         """
         folder = self._settings.folder
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock_folder(folder)
             try:
                 alive = find_alive(folder)
                 found = repair(folder, self._lock.before)
                 self._next_seq = _next_seq(found)
+                remove_unfinished(folder)
                 self.identity = take_identity(folder, self._node, self._settings.fleet)
+                self._lock.regained = lambda: write_identity(folder, self.identity)
                 self._lock.began(self._next_seq)
                 remove_alive(folder)
             except BaseException:
@@ -236,6 +243,7 @@ class JournalWriter:
 
     def _begin(self, found: Found, alive_ms: int | None) -> None:
         settings = self._settings
+        assert self._lock is not None
         self._queue.clear()
         self._weight_put = 0
         self._sealer = Sealer(
@@ -245,6 +253,7 @@ class JournalWriter:
             retain_bytes=settings.retain_bytes,
             wall_ms=self._wall_ms,
             on_sealed=self._on_sealed,
+            check=self._lock.check,
         )
         self._scribe = Scribe(
             settings.folder,
@@ -259,6 +268,7 @@ class JournalWriter:
             rotate_age_ms=settings.rotate_age_s * 1000,
             mono_ms=self._mono_ms,
             closed=self._sealer.put,
+            check=self._lock.check,
             may_go_on=lambda: self._sealer.backlog_bytes < settings.unsealed_bytes,
         )
         for span in found.closed:

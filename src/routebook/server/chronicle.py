@@ -27,7 +27,7 @@ from routebook.handlers.services import Recent
 from routebook.journal.admission import Admission, Verdict
 from routebook.journal.before import ASK_AGAIN, Before
 from routebook.journal.errors import JournalError
-from routebook.journal.identity import Identity, new_identity
+from routebook.journal.identity import Identity, find_identity, new_identity
 from routebook.journal.narrowing import told_of
 from routebook.journal.newer import refuse_newer
 from routebook.journal.pairs import cut
@@ -105,7 +105,10 @@ class Chronicle:
         self._telling = asyncio.Lock()
         self._max_recent = min(MAX_RECENT, max_frame // 4)
         self._past = Past(self._folder if settings.journal else None, max_state=max_frame // 2)
-        self.node_id = settings.node_id or _node_id(data_dir, keep=settings.journal)
+        self._data_dir = data_dir
+        kept = None if settings.node_id else _kept_id(data_dir, keep=settings.journal)
+        self._unkept_id = not (settings.node_id or kept)
+        self.node_id = settings.node_id or kept or _new_id()
         self._identity = new_identity(self.node_id, settings.fleet)
         if settings.journal:
             self._writer = JournalWriter(
@@ -148,6 +151,9 @@ class Chronicle:
                 f"{error}; choose another --data-dir, or start with --journal false"
             ) from error
         self._began_seq = found.next_seq
+        if self._unkept_id:
+            # Not before the folder is ours: whoever is refused leaves nothing behind.
+            self._keep_id()
         if found.unclean:
             logger.warning(
                 "journal: the node was not stopped in order; what came after record %d, if"
@@ -155,6 +161,14 @@ class Chronicle:
                 found.last_seq,
                 found.torn_bytes,
             )
+
+    def _keep_id(self) -> None:
+        assert self._writer is not None
+        try:
+            replace_file(self._data_dir / NODE_ID, f"{self.node_id}\n".encode())
+        except OSError as error:
+            self._writer.close()
+            raise _unusable(self._data_dir, error) from error
 
     def start(self) -> None:
         """Look after the journal from now on."""
@@ -374,34 +388,40 @@ def _sync(text: str) -> Literal["none", "interval", "batch"]:
     return cast(Literal["none", "interval", "batch"], text)
 
 
-def _node_id(data_dir: Path, *, keep: bool) -> str:
-    """The name this node has always had, or a new one.
+def _kept_id(data_dir: Path, *, keep: bool) -> str | None:
+    """The name this node has always had; None when it has none yet.
 
-    Raises SettingsError when it is to be kept and cannot be.
+    Raises SettingsError when there is one that nobody can read, and it is to be kept.
     """
     path = data_dir / NODE_ID
-    unusable: SettingsError | None = None
     try:
         text = path.read_text(encoding="ascii").strip()
         if _NODE_ID.fullmatch(text):
             return text
         unusable = SettingsError(f"{path} does not hold a node id; repair or remove it")
     except FileNotFoundError:
-        pass
+        return _id_in_journal(data_dir / FOLDER)
     except (NotADirectoryError, PermissionError) as error:
         unusable = _unusable(data_dir, error)
     except (OSError, UnicodeDecodeError) as error:
         unusable = SettingsError(f"{path} cannot be read ({error}); repair or remove it")
-    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:80] or "node"
-    text = f"{host}-{secrets.token_hex(4)}"
     if keep:
-        if unusable is not None:
-            raise unusable
-        try:
-            replace_file(path, f"{text}\n".encode())
-        except OSError as error:
-            raise _unusable(data_dir, error) from error
-    return text
+        raise unusable
+    return None
+
+
+def _id_in_journal(folder: Path) -> str | None:
+    """Of a node whose data folder was removed under it, and which went on in a new one."""
+    try:
+        found = find_identity(folder)
+    except JournalError:
+        return None
+    return found.node or None if found else None
+
+
+def _new_id() -> str:
+    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:80] or "node"
+    return f"{host}-{secrets.token_hex(4)}"
 
 
 def _unusable(data_dir: Path, error: OSError) -> SettingsError:
