@@ -9,6 +9,7 @@ from collections.abc import Generator
 from typing import TypeVar
 
 T = TypeVar("T")
+E = TypeVar("E")
 
 Slices = Generator[None, None, T]
 
@@ -20,3 +21,13 @@ def finished(slices: Slices[T]) -> T:
             next(slices)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
+
+
+def carried_out(changes: Generator[list[E], None, T]) -> tuple[list[E], T]:
+    """Run all slices of a change of the tables at once; its events and its result."""
+    events: list[E] = []
+    while True:
+        try:
+            events += next(changes)
+        except StopIteration as done:
+            return events, done.value

@@ -320,8 +320,14 @@ class Peer:
 
 
 class BlockingPeer:
-    def __init__(self, port: int, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+    """``source`` is the address to come from, another one of this machine."""
+
+    def __init__(
+        self, port: int, *, timeout_s: float = ANSWER_TIMEOUT_S, source: str = "127.0.0.1"
+    ) -> None:
+        self.socket = socket.create_connection(
+            ("127.0.0.1", port), timeout=timeout_s, source_address=(source, 0)
+        )
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._opaque = 0
 

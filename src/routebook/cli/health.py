@@ -8,6 +8,7 @@ from rich.text import Text
 
 from routebook.audit.health import RelayHealth, Stalls
 from routebook.cli.errors import Negative
+from routebook.cli.memory import memory_table
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, output_options, table_of
 from routebook.cli.plain import one_line, plain
@@ -28,8 +29,9 @@ COUNTS = ("brokers", "unconfirmed", "topics", "journal", "synced", "lost")
 
 @click.command()
 @output_options
+@click.option("--memory", "memory", is_flag=True, help="What is held in memory, and for whom.")
 @asking_options
-def health(asking: Asking, output: Output) -> None:
+def health(asking: Asking, memory: bool, output: Output) -> None:
     """Show how every node is: what it knows, its journal, its stalls, brokers its guard holds.
 
     Relays say that they are none, and how old their oldest answer is.
@@ -39,7 +41,7 @@ def health(asking: Asking, output: Output) -> None:
     """
     reports = output.show(
         lambda: take_reports(asking),
-        table=_table,
+        table=memory_table if memory else _table,
         data=lambda reports: {
             "nodes": [
                 {"node": str(node), "health": None, "error": excuse(found)}
@@ -145,5 +147,7 @@ def _state(report: Report | RelayReport) -> str:
         wrong.append("holds silent brokers")
     if health.journal.failing:
         wrong.append("the journal cannot be written")
+    if health.memory.pressed:
+        wrong.append("its memory is used up")
     wrong += [f"{plain(what)} fails ({plain(why)})" for what, why in health.tasks.failing.items()]
     return ", ".join(wrong) or "not ok"

@@ -7,7 +7,7 @@ from routebook.handlers import admin, brokers, control, kv, routes, topics
 from routebook.handlers.errors import NoPermission
 from routebook.handlers.services import Answer, Caller, Handler, Services
 from routebook.slices import Slices
-from routebook.state.errors import NotDurable, TableFull
+from routebook.state.errors import NoRoom, NotDurable, TableFull
 from routebook.wire.codes import RequestCode, ResponseCode
 from routebook.wire.command import Command, Reply
 from routebook.wire.errors import BadRequest, BodyTooLarge
@@ -48,6 +48,7 @@ REJECTIONS: dict[type[Exception], ResponseCode] = {
     BadRequest: ResponseCode.SYSTEM_ERROR,
     BodyTooLarge: ResponseCode.SYSTEM_ERROR,
     TableFull: ResponseCode.SYSTEM_ERROR,
+    NoRoom: ResponseCode.SYSTEM_ERROR,
     NotDurable: ResponseCode.SYSTEM_ERROR,
     NoPermission: ResponseCode.NO_PERMISSION,
 }

@@ -2,13 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from routebook.events import Event
 from routebook.handlers.absence import Absences
 from routebook.handlers.memo import AnswerMemo
+from routebook.handlers.order import OrderTable
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.tally import QueryTally
 from routebook.settings import LiveSettings
+from routebook.slices import Slices, finished
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import Link
 from routebook.state.routes import RouteTable
@@ -53,7 +56,10 @@ class Control:
 
 @dataclass(slots=True)
 class Services:
-    """The parts of a node, joined by ``app``. ``live`` is replaced whole when it changes."""
+    """The parts of a node, joined by ``app``. ``live`` is replaced whole when it changes.
+
+    ``carry_on`` does work nobody waits for, a slice at a time.
+    """
 
     routes: RouteTable
     kv: KvStore
@@ -61,6 +67,7 @@ class Services:
     memo: AnswerMemo
     tally: QueryTally
     absences: Absences
+    order: OrderTable
     live: LiveSettings
     record: Callable[[Iterable[Event]], None]
     now_ms: Callable[[], int]
@@ -71,6 +78,7 @@ class Services:
     config_text: Callable[[], str]
     update_config: Callable[[str, Caller], Awaitable[None]]
     control: Control
+    carry_on: Callable[[Slices[Any]], None] = finished
     find_in_production: Callable[[Command], Awaitable[Reply]] | None = None
 
     def refused(self, request: Command, caller: Caller, reason: str) -> None:

@@ -16,8 +16,9 @@ class Receiver(Protocol):
 
 
 class InputBudget:
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, free: int = FREE_BYTES) -> None:
         self._limit = limit
+        self._free = free
         self._charged: dict[Receiver, int] = {}  # in order of arrival
         self._held: dict[Receiver, None] = {}
         self.used = 0
@@ -25,7 +26,7 @@ class InputBudget:
     def charge(self, receiver: Receiver, buffered: int) -> None:
         """Note what ``receiver`` has buffered now and hold or release whom it concerns."""
         before = self._charged.get(receiver, 0)
-        if buffered <= FREE_BYTES:
+        if buffered <= self._free:
             if before:
                 held = receiver in self._held
                 self.forget(receiver)

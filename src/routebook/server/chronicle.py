@@ -18,11 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, cast
 
-from routebook.events import (
-    Event,
-    GroupRestated,
-    TopicsChanged,
-)
+from routebook.events import Event
 from routebook.handlers.services import Recent
 from routebook.journal.admission import Admission, Verdict
 from routebook.journal.before import ASK_AGAIN, Before
@@ -37,16 +33,18 @@ from routebook.journal.writer import JournalSettings, JournalWriter
 from routebook.server.durable import replace_file
 from routebook.server.eventlog import log_event
 from routebook.server.lasting import Upkeep, again_and_again
+from routebook.server.latest import LatestRecords
 from routebook.server.past import Past, nothing_before
 from routebook.settings import MemorySettings, SettingsError
+from routebook.state.account import UNBOUNDED
 from routebook.wire.frame import MAX_FRAME
 
 logger = logging.getLogger(__name__)
 
 FOLDER = "journal"
 NODE_ID = "node-id"
-RECENT_RECORDS = 20_000
-RECENT_TOPICS = 200_000  # changed topics in all of them
+MAX_QUEUED = 200_000  # records to be written, as the journal weighs them
+QUEUED_BYTES = 700  # of one of them
 MAX_RECENT = 4 * 1024 * 1024  # bytes of records in one answer
 _RECORDS_A_SLICE = 50
 LOOK_EVERY_S = 0.5  # whether the journal has lost something
@@ -75,14 +73,16 @@ class Chronicle:
         upkeep: Upkeep | None = None,
         kv_at_start: dict[str, dict[str, str]] | None = None,
         max_frame: int = MAX_FRAME,
+        max_bytes: int = UNBOUNDED.records,
+        noted: Callable[[int], None] = lambda latest: None,
     ) -> None:
         self._wall_ms = wall_ms
         self._mono_ms = mono_ms
         self._restate = restate
         self._upkeep = upkeep or Upkeep()
         self._folder = data_dir / FOLDER
-        self._recent: deque[Record] = deque()
-        self._recent_topics = 0
+        self._latest = LatestRecords(max_bytes // 2, noted)
+        self._recent = self._latest.records
         self._began_seq = 1  # with this boot
         self._unwritten = 0  # records, numbered all the same
         self._stopping = False
@@ -121,6 +121,7 @@ class Chronicle:
                     retain_age_s=settings.retain_days * _DAY_S or _FOR_EVER,
                     retain_bytes=settings.retain_mb * 1024 * 1024 or _FOR_EVER,
                     fleet=settings.fleet,
+                    max_queued=min(MAX_QUEUED, max_bytes // 2 // QUEUED_BYTES),
                 ),
                 self.node_id,
                 wall_ms=wall_ms,
@@ -227,10 +228,7 @@ class Chronicle:
             self._write(rest)
 
     def _remember(self, record: Record) -> None:
-        self._recent.append(record)
-        self._recent_topics += _topics_in(record.event)
-        while len(self._recent) > RECENT_RECORDS or self._recent_topics > RECENT_TOPICS:
-            self._recent_topics -= _topics_in(self._recent.popleft().event)
+        self._latest.add(record)
 
     def note_awake(self) -> None:
         """The loop is: somebody who asks would be answered."""
@@ -376,12 +374,6 @@ def _wait_for(snapshot: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         snapshot.terminate()  # the next start can do without it
         snapshot.wait()
-
-
-def _topics_in(event: Event) -> int:
-    if isinstance(event, TopicsChanged):
-        return len(event.changes)
-    return len(event.queues) if isinstance(event, GroupRestated) else 0
 
 
 def _sync(text: str) -> Literal["none", "interval", "batch"]:

@@ -58,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._request: Command | None = None  # the one being answered in slices
         self._pending: set[asyncio.Task[None]] = set()
         self._paused = False  # the peer does not read
+        self._unread = 0  # bytes of answers it has not, since it stopped reading
         self._held = False  # the input budget is used up
         self._charged = False
         self._reading = True
@@ -95,6 +96,8 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused = False
+        self._unread = 0
+        self._port.unread.forget(self)
         self.active_at = self._now_s()
         self._update_reading()
         self._proceed()
@@ -270,6 +273,8 @@ class Connection(asyncio.Protocol):
                 reply = Reply(ResponseCode.SYSTEM_ERROR, "internal error")
             self._answer(request, reply)
 
+        # What was asked is the handler's by now, and may be large; its answer needs little of it.
+        request = Command(opaque=request.opaque, flag=request.flag, codec=request.codec)
         task = self._loop.create_task(answered())
         self._pending.add(task)
         task.add_done_callback(self._answered)
@@ -297,6 +302,10 @@ class Connection(asyncio.Protocol):
                 return
             data = self._tls.take()
         self.transport.write(data)
+        if self._paused and not self._closing:
+            # All of it: the transport holds what it was given until the last byte is sent.
+            self._unread += len(data)
+            self._port.unread.charge(self, self._unread)
 
     # -- when to read
 
@@ -351,6 +360,16 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self.closing_since = self._now_s()
         self.transport.close()
+
+    def give_up(self, unread: int) -> None:
+        """There is no room for what this peer does not read."""
+        logger.warning(
+            "closing connection of %s: %d bytes of answers are not read, and there is no room for"
+            " more (memoryLimit)",
+            self.caller.peer,
+            unread,
+        )
+        self.abort()
 
     def abort(self, cause: Cause | None = None) -> None:
         if cause is not None:

@@ -32,14 +32,18 @@ class Upkeep:
         text = said if isinstance(error, str) else f"{type(error).__name__}: {said}"
         news = what not in self._failing
         self._failing[what] = text[:_LONGEST]
-        self._note(what, text)
+        self._count(what, text)
         return news
+
+    def erred(self, what: str, error: BaseException) -> None:
+        """Count what happened once, and is over."""
+        self._count(what, f"{type(error).__name__}: {error}")
 
     def works(self, what: str) -> bool:
         """Whether that is news."""
         return self._failing.pop(what, None) is not None
 
-    def _note(self, what: str, text: str) -> None:
+    def _count(self, what: str, text: str) -> None:
         self._errors += 1
         self._last_error = f"{what}: {text[:_LONGEST]}"
 
@@ -71,7 +75,7 @@ class Upkeep:
     def _heard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if self._loop is not None and error is not None:
-            self._note("in the event loop", f"{type(error).__name__}: {error}")
+            self.erred("in the event loop", error)
         if self._handler_before is not None:
             self._handler_before(loop, context)
         else:

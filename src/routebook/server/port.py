@@ -11,12 +11,15 @@ from collections import deque
 
 from routebook.events import Cause
 from routebook.listener import close_listener
-from routebook.server.budget import InputBudget
+from routebook.server.budget import FREE_BYTES, InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
+from routebook.server.descriptors import CONNECTION_BYTES
 from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
+from routebook.server.unread import UnreadAnswers
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
+from routebook.state.account import Kind
 from routebook.state.listening import TICK_MS
 
 logger = logging.getLogger(__name__)
@@ -25,8 +28,7 @@ SWEEP_EVERY_MS = 1000
 TURNS = 6  # a connection in the backlog is accepted, made, watched and read in four
 SLICE_S = 0.002  # longer than this no answer keeps the others waiting
 LINGER_S = 5.0  # for answers to reach a peer that is being closed
-_HIGH_WATER = 1024 * 1024
-_LOW_WATER = 256 * 1024
+MAX_UNREAD = 256 * 1024 * 1024  # of all answers together, unless told otherwise
 
 
 class Port:
@@ -39,6 +41,7 @@ class Port:
         memo: Memo,
         clock: LoopClock | None = None,
         upkeep: Upkeep | None = None,
+        max_unread: int = MAX_UNREAD,
     ) -> None:
         self.upkeep = upkeep or Upkeep()
         self._listen = listen
@@ -55,7 +58,11 @@ class Port:
         self._refusing = False
         self.loop = asyncio.get_running_loop()
         self.clock = clock or LoopClock()
-        self.budget = InputBudget(listen.max_buffered_bytes)
+        # Remainders of all connections together are free up to half of the budget.
+        free = listen.max_buffered_bytes // 2 // listen.max_connections
+        self.budget = InputBudget(listen.max_buffered_bytes, min(FREE_BYTES, max(256, free)))
+        # One whole answer is never too much.
+        self.unread = UnreadAnswers(max(max_unread, listen.max_frame))
         self.dispatch = dispatch
         self.memo = memo
         self.max_frame = listen.max_frame
@@ -108,6 +115,14 @@ class Port:
     def _use_tls(self, context: ssl.SSLContext) -> None:
         self.tls_context = context
 
+    def memory(self) -> dict[Kind, int]:
+        """What connections hold, in bytes."""
+        return {
+            Kind.FRAMES: self.budget.used,
+            Kind.ANSWERS: self.unread.used,
+            Kind.CONNECTIONS: len(self._connections) * CONNECTION_BYTES,
+        }
+
     # -- connections
 
     def next_link(self) -> int:
@@ -137,9 +152,9 @@ class Port:
                 self._refusing = True
             connection.abort()
             return
-        transport.set_write_buffer_limits(
-            self._listen.high_water or _HIGH_WATER, self._listen.low_water or _LOW_WATER
-        )
+        # By default a connection is told as soon as anything waits to be read by its peer: a
+        # transport keeps a whole answer until its last byte is sent.
+        transport.set_write_buffer_limits(self._listen.high_water, self._listen.low_water)
         sock = transport.get_extra_info("socket")
         for option, size in (
             (socket.SO_SNDBUF, self._listen.send_buffer),
@@ -150,9 +165,10 @@ class Port:
 
     def closed(self, connection: Connection) -> None:
         self._connections.pop(connection.caller.link, None)
-        if len(self._connections) < self._listen.max_connections:
-            self._refusing = False
+        if len(self._connections) < self._listen.max_connections * 9 // 10:
+            self._refusing = False  # who comes and goes at the limit is told of once
         self.budget.forget(connection)
+        self.unread.forget(connection)
 
     # -- long work, one answer at a time so that its memory is bounded
 

@@ -72,6 +72,7 @@ class Registration:
     fingerprint: int | None
     link: Link
     peer: str
+    shapes: int = 1  # different ones among the topics
 
 
 @dataclass(slots=True, eq=False)
@@ -94,6 +95,7 @@ class Member:
     filter_servers: tuple[str, ...] = ()
     repeat_key: tuple[object, ...] | None = None
     heard_ms: int = 0
+    cost: int = 0  # bytes, in those of its group
     gaps_ms: list[int] = field(default_factory=list)  # between signs of life, since last taken
 
     @property
@@ -117,8 +119,13 @@ class Group:
     members: dict[int, Member] = field(default_factory=dict)
     registered: dict[str, QueueShape] = field(default_factory=dict)
     mapped_topics: set[str] = field(default_factory=set)
+    cost: int = 0  # bytes of memory, and the host that pays for them (account.py)
+    payer: str = ""
+    shapes: int = 0  # different ones it may have, as far as anybody counted
     touched: int = 0  # raised when a registration may no longer be a repeat of the last one
     rendered: Any = None
+    taken: int = 0  # raised when an administrator begins to take the write bit of all topics
+    rewritten: int = 0  # raised when a registration begins to write all topics anew
     rendered_queues: dict[tuple[QueueShape, bool], bytes] = field(default_factory=dict)
 
     @property

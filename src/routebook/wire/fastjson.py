@@ -14,6 +14,8 @@ form of route answers for 4.9.4 and later.
 """
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
@@ -47,6 +49,8 @@ _ESCAPED: Final = {
 }  # fmt: skip
 _TURNS_A_SLICE = 500
 MAX_ODDITIES = 250_000  # bare keys of static topics: some 30,000 topics of eight queues
+_TEXTS_A_SLICE = 2000
+_FEW = 16
 _MAX_DEPTH = 64
 MAX_EXPANSION = 100_000  # values that all references of a text may stand for
 
@@ -223,18 +227,45 @@ def quoted_standard(text: str) -> bytes:
     return b'"' + text.translate(_STANDARD_ESCAPES).encode() + b'"'
 
 
-def quoted_list(texts: list[str]) -> bytes:
-    """A list of strings in default form, in one sweep when nothing needs an escape."""
-    if not texts:
-        return b"[]"
-    joined = '","'.join(texts)
-    # Each joint brings exactly two quotes; one more means a name contains one.
-    plain = joined.isascii() and joined.isprintable() and "\\" not in joined
-    if plain and joined.count('"') == 2 * (len(texts) - 1):
-        return b'["' + joined.encode() + b'"]'
-    return b"[" + b",".join([quoted(text) for text in texts]) + b"]"
+def quoted_list(texts: Sequence[str]) -> bytes:
+    """A list of strings in default form."""
+    return finished(quoted_list_slices(texts))
 
 
-def quoted_map(entries: dict[str, str]) -> bytes:
+def quoted_list_slices(texts: Iterable[str]) -> Slices[bytes]:
+    """``quoted_list``, a few thousand strings at a time; in one sweep what needs no escape."""
+    parts: list[bytes] = []
+    waiting = iter(texts)
+    while some := list(islice(waiting, _TEXTS_A_SLICE)):
+        if parts:
+            yield
+        joined = '","'.join(some)
+        # Each joint brings exactly two quotes; one more means a name contains one.
+        plain = joined.isascii() and joined.isprintable() and "\\" not in joined
+        if plain and joined.count('"') == 2 * (len(some) - 1):
+            parts.append(b'"' + joined.encode() + b'"')
+        else:
+            parts.append(b",".join([quoted(text) for text in some]))
+    return b"[" + b",".join(parts) + b"]"
+
+
+def quoted_map(entries: Mapping[str, str]) -> bytes:
     """A map of strings in default form."""
-    return b"{" + b",".join([quoted(k) + b":" + quoted(v) for k, v in entries.items()]) + b"}"
+    if len(entries) <= _FEW:
+        return b"{" + b",".join([quoted(k) + b":" + quoted(v) for k, v in entries.items()]) + b"}"
+    return finished(quoted_map_slices(entries))
+
+
+def quoted_map_slices(entries: Mapping[str, str]) -> Slices[bytes]:
+    """``quoted_map``, a few thousand entries at a time; in one sweep where nothing is escaped."""
+    parts: list[bytes] = []
+    waiting = iter(entries.items())
+    while some := list(islice(waiting, _TEXTS_A_SLICE // 2)):
+        if parts:
+            yield
+        texts = "".join(chain.from_iterable(some))
+        if texts.isascii() and texts.isprintable() and '"' not in texts and "\\" not in texts:
+            parts.append(msgspec.json.encode(dict(some))[1:-1])
+        else:
+            parts.append(b",".join([quoted(k) + b":" + quoted(v) for k, v in some]))
+    return b"{" + b",".join(parts) + b"}"
