@@ -160,6 +160,7 @@ class NameServer:
                 recent=self._chronicle.recent,
                 release_guard=self._release_guard,
                 remote=settings.allow_remote_config,
+                values_shown_to=settings.memory.kv_values_shown_to,
             ),
         )
         self._memory = MemoryWatch(self._account, shed=self._shed)

@@ -51,6 +51,7 @@ from routebook.history.words import (
     origin,
     queues,
 )
+from routebook.journal.pairs import is_length
 from routebook.journal.record import UnknownEvent
 
 
@@ -301,10 +302,14 @@ def _kv(event: KvChanged, context: Context) -> str:
     if event.after is None:
         done = "was deleted"
     elif event.before is None:
-        done = f'was set to "{event.after}"'
+        done = f"was set to {_quoted(event.after)}"
     else:
-        done = f'was changed from "{event.before}" to "{event.after}"'
+        done = f"was changed from {_quoted(event.before)} to {_quoted(event.after)}"
     return f"{what} {done} {why_changed(event.cause, event.peer)}."
+
+
+def _quoted(value: str) -> str:
+    return value if is_length(value) else f'"{value}"'
 
 
 def _config(event: ConfigChanged, context: Context) -> str:

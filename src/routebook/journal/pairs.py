@@ -5,14 +5,20 @@ value of more than ``LONGEST`` characters is recorded as its length and a digest
 that it changed, and to what it did not.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 
 from routebook.events import Event, KvChanged, StateRestated
-from routebook.journal.record import Record
+from routebook.journal.record import decode, encode, hash_of
 
 LONGEST = 1024
+_CUT = re.compile(r"\((\d+) characters, blake2b [0-9a-f]{16}\)")
+_TOLD = re.compile(r"\(\d+ characters?\)")
+_TYPES = (b'"type":"KvChanged"', b'"type":"StateRestated"')
+_HEAD = 400  # bytes of a line up to its type: numbers, and the name of the node
+_TAIL = len(b'"0123456789abcdef"}\n')
 
 
 def in_journal(value: str) -> str:
@@ -59,14 +65,28 @@ def without_values(event: Event) -> Event:
     return event
 
 
-def record_without_values(record: Record) -> Record:
+def line_without_values(line: bytes) -> bytes:
+    """A line of a journal likewise. Its hash stays that of the line as it is on disk.
+
+    Raises BadRecord, NewerSchema.
+    """
+    if not any(kind in line[:_HEAD] for kind in _TYPES):
+        return line
+    record = decode(line)
     event = without_values(record.event)
-    return record if event is record.event else replace(record, event=event)
+    if event is record.event or (stated := hash_of(line)) is None:
+        return line
+    return b'%b"%b"}\n' % (encode(replace(record, event=event))[:-_TAIL], stated.hex().encode())
+
+
+def is_length(value: str) -> bool:
+    """Whether it stands for a value that is not told."""
+    return _CUT.fullmatch(value) is not None or _TOLD.fullmatch(value) is not None
 
 
 def _length(value: str | None) -> str | None:
     if value is None:
         return None
-    if value.startswith("(") and value.endswith(")") and " characters" in value[:30]:
-        return value.partition(",")[0].rstrip(")") + ")"  # cut already: its true length
-    return f"({len(value)} characters)"
+    cut_already = _CUT.fullmatch(value)
+    count = int(cut_already[1]) if cut_already else len(value)
+    return f"({count} character{'' if count == 1 else 's'})"

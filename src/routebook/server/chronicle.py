@@ -240,17 +240,18 @@ class Chronicle:
         """Of the last record there is."""
         return self._recent[-1].seq if self._recent else 0
 
-    async def recent(self, topic: str | None, broker: str | None) -> Recent:
+    async def recent(self, topic: str | None, broker: str | None, values: bool) -> Recent:
         """The latest records, oldest first, and before them a state, if there is one.
 
-        About a topic or a broker, if given. One at a time, in slices: it takes memory and time.
+        About a topic or a broker, if given; with the ``values`` of pairs or their lengths. One at a
+        time, in slices: it takes memory and time.
         """
         async with self._telling:
             records = list(self._recent)
             lines: deque[tuple[int, bytes]] = deque()
             size = dropped = 0
             for number, record in enumerate(records):
-                if (line := told_of(record, topic, broker)) is not None:
+                if (line := told_of(record, topic, broker, values=values)) is not None:
                     lines.append((record.seq, line))
                     size += len(line)
                 while size > self._max_recent:
@@ -261,22 +262,23 @@ class Chronicle:
             if not records:
                 return Recent([], 0, 0, "nothing has been recorded yet")
             first = records[0]
-            found = await self._before(lines[0][0] if dropped else first.seq, first, topic, broker)
+            from_seq = lines[0][0] if dropped else first.seq
+            found = await self._before(from_seq, first, topic, broker, values)
             sent = [*found.lines, *(line for _, line in lines)]
             return Recent(sent, found.from_seq, dropped, found.why)
 
     async def _before(
-        self, seq: int, first: Record, topic: str | None, broker: str | None
+        self, seq: int, first: Record, topic: str | None, broker: str | None, values: bool
     ) -> Before:
         if first.seq == seq == 1:
             kv = {} if self._writer is not None or broker is not None else self._kv_at_start
             if topic is not None:
                 kv = {name: {topic: pairs[topic]} for name, pairs in kv.items() if topic in pairs}
-            return nothing_before(first, kv)
+            return nothing_before(first, kv, values=values)
         written_seq = seq if self._writer is None else self._writer.status().written_seq
         if self._began_seq < seq and written_seq < seq - 1:
             return Before([], seq, f"it is not written yet: {ASK_AGAIN}")
-        return await self._past.before(seq, topic, broker)
+        return await self._past.before(seq, topic, broker, values)
 
     def state_anew(self) -> None:
         """The journal cannot be believed as it is: have the tables stated anew."""
