@@ -178,3 +178,17 @@ def test_segments_that_are_not_sealed_yet_count_for_retention(tmp_path: Path) ->
         loose.write(bytes(60_000))
     with opened(tmp_path, rotate_records=20, retain_bytes=50_000):
         wait_for("room", lambda: list_folder(tmp_path).sealed, until=lambda spans: spans != kept)
+
+
+def test_a_loss_is_told_once_however_little_room_there_was_meanwhile(tmp_path: Path) -> None:
+    small, large = numbered(1), topics_changed(*(f"topic-{number}" for number in range(80)))
+    with opened(tmp_path, max_queued=20) as writer:
+        (tmp_path / "active.jsonl").mkdir()
+        writer.append(small)
+        writer.append(large)  # of 11 units: the next does not fit, and a note of its loss would
+        assert [writer.append(large) for _ in range(5)] == [None] * 5
+        (tmp_path / "active.jsonl").rmdir()
+        written(writer)
+        assert writer.append(large) is not None
+    assert [event.count for event in events_of(tmp_path, RecordsLost)] == [5]
+    check_sound(tmp_path)

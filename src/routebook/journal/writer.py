@@ -174,11 +174,15 @@ class JournalWriter:
         """The record ``event`` became; None when it is lost. For the event loop only."""
         weight = weight_of(event)
         queued = self._weight_put - self._scribe.weight_taken
-        if self._lost_untold and self._open:
-            queued += self._tell_loss(queued)
-        if (queued + weight > self._max_queued and queued) or not self._open:
+        untold = 1 if self._lost_untold else 0
+        if not self._open or (queued and queued + untold + weight > self._max_queued):
             self._lose()
             return None
+        if untold:
+            self._tell_loss()
+        return self._put(event, weight)
+
+    def _put(self, event: Event, weight: int) -> Record:
         record = Record(self._next_seq, self._wall_ms(), self._mono_ms(), self._node, event)
         self._next_seq += 1
         self._revision = event.revision
@@ -228,7 +232,7 @@ class JournalWriter:
             return
         deadline_s = monotonic() + timeout_s
         if self._lost_untold:
-            self._tell_loss(self._weight_put - self._scribe.weight_taken)
+            self._tell_loss()
         self._open = False
         written = self._scribe.stop(timeout_s)
         sealed = self._sealer.stop(max(deadline_s - monotonic(), 0.0))
@@ -290,8 +294,8 @@ class JournalWriter:
             )
 
     def _append_own(self, event: Event) -> None:
-        record = self.append(event)
-        if record is not None and self._on_own is not None:
+        record = self._put(event, weight_of(event))
+        if self._on_own is not None:
             self._on_own(record)
 
     def _lose(self) -> None:
@@ -300,10 +304,8 @@ class JournalWriter:
         self._lost += 1
         self._lost_untold += 1
 
-    def _tell_loss(self, queued: int) -> int:
-        """Record what was lost, if there is room again; how much of it that takes."""
-        if queued >= self._max_queued:
-            return 0
+    def _tell_loss(self) -> None:
+        """Record what was lost, now that there is room again."""
         lost = RecordsLost(
             revision=self._revision,
             cause=Cause.JOURNAL,
@@ -313,7 +315,6 @@ class JournalWriter:
         )
         self._lost_untold = 0
         self._append_own(lost)
-        return 1
 
     def _note_stop(self, lock: FolderLock) -> None:
         try:
