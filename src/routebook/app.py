@@ -261,6 +261,7 @@ class NameServer:
         await self._production.close()
         await self._kv_file.flush()
         self._sum_up_now()
+        self._chronicle.tell_rest(last=True)
         self._record(
             [
                 NodeStopped(

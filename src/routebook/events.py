@@ -243,10 +243,14 @@ class JournalRecovered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsLost(Event):
-    """The disk could not keep up, or not be written; ``since_ms`` is wall time."""
+    """The disk could not keep up, or not be written; ``since_ms`` is wall time.
+
+    ``flooded`` of them were more than their peer may have written.
+    """
 
     count: int
     since_ms: int
+    flooded: int = 0
 
 
 class PeerNoise(NamedTuple):

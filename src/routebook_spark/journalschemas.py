@@ -127,6 +127,7 @@ DATA: dict[str, DataType] = {
     "to_ms": LONG,
     "longest_ms": LONG,
     "clock_ms": LONG,
+    "flooded": LONG,
     "refused": LONG,
     "conflicts": LONG,
     "windows": LONG,

@@ -22,7 +22,14 @@ from support import raw
 from support.brokers import Broker
 from support.builders import registration_body
 from support.journals import numbered, opened, topics_changed, written
-from support.memories import check_sound, events_of, journal_of, stopping_first
+from support.memories import (
+    check_sound,
+    events_of,
+    journal_of,
+    names,
+    records,
+    stopping_first,
+)
 from support.nodes import local_node
 from support.raw import Peer
 from support.waiting import soon, wait_for
@@ -68,6 +75,7 @@ async def test_refusals_beyond_their_rate_are_counted_in_one_record(
     assert sum(event.refused for event in counted) + len(written_down) == sent
     assert [noise.peer for noise in counted[0].peers] == ["127.0.0.1"]
     assert [event.broker for event in events_of(folder, BrokerRegistered)] == ["broker-a"]
+    assert names(records(folder))[-2:] == ["NoiseCounted", "NodeStopped"]
     check_sound(folder)
 
 
@@ -127,7 +135,8 @@ async def test_a_flood_of_changes_leaves_what_came_before_it(
         assert node.health()["journal"]["flooded"] > 0  # type: ignore[index]
     assert [event.broker for event in events_of(folder, BrokerRegistered)] == ["broker-a"]
     assert events_of(folder, KvChanged)
-    assert sum(event.count for event in events_of(folder, RecordsLost)) > 0
+    lost = events_of(folder, RecordsLost)
+    assert sum(event.flooded for event in lost) == sum(event.count for event in lost) > 0
     check_sound(folder)
     async with local_node(tmp_path) as node, Peer(node.port) as peer:
         assert (await peer.call(raw.ROUTE, topic="orders")).code == raw.SUCCESS

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routebook.events import Event
+from routebook.events import Cause, Event, NodeStopped
 from routebook.journal.admission import DAY_MS, MAX_PEERS, Admission, Verdict
 from support.journals import (
     broker_conflict,
@@ -101,3 +101,15 @@ def test_peers_are_forgotten_when_there_are_too_many() -> None:
         peer = f"10.{number // 65536}.{number // 256 % 256}.{number % 256}:1"
         admission.judge(request_refused(peer=peer), 700, now_ms=0, wall_ms=0)
     assert admission.peers == MAX_PEERS
+
+
+def test_what_a_node_says_of_itself_is_written_in_a_flood_too() -> None:
+    admission = Admission(room=ROOM, kept_ms=KEPT_MS, now_ms=0)
+    for number in range(200):
+        flood = topics_changed("a", peer=f"10.0.0.{number}:1")
+        admission.judge(flood, ROOM, now_ms=0, wall_ms=0)
+    assert admission.lost > 0
+    assert not admission.has_room_to_restate(0)
+    stopped = NodeStopped(revision=1, cause=Cause.STOP, peer="", brokers=1, topics=1)
+    assert admission.judge(stopped, 700, now_ms=0, wall_ms=0) is Verdict.WRITE
+    assert admission.has_room_to_restate(DAY_MS)

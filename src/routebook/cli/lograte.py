@@ -63,4 +63,6 @@ class LineRates:
 
 
 def kind_of(record: logging.LogRecord) -> object:
-    return record.name, record.levelno, record.msg if isinstance(record.msg, str) else ""
+    """Whoever writes lines of several kinds from one place says which with ``extra``."""
+    text = record.msg if isinstance(record.msg, str) else ""
+    return record.name, record.levelno, text, getattr(record, "kind", None)

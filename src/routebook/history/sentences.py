@@ -373,10 +373,11 @@ def _recovered(event: JournalRecovered, context: Context) -> str:
 
 def _lost(event: RecordsLost, context: Context) -> str:
     were = "record was" if event.count == 1 else "records were"
-    return (
-        f"{event.count} {were} lost since {to_second(event.since_ms)}: the disk did not take them"
-        " in time."
-    )
+    lost = f"{event.count} {were} lost since {to_second(event.since_ms)}"
+    if not event.flooded:
+        return f"{lost}: the disk did not take them in time."
+    many = "all" if event.flooded == event.count else f"{event.flooded} of them"
+    return f"{lost}: {many} came from peers that changed more than a journal takes of them."
 
 
 def _missing(event: RecordsMissing, context: Context) -> str:

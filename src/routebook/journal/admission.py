@@ -9,6 +9,8 @@ there is no room. So each kind of record has a share of the room, paid for in by
     changes    routes, pairs, settings: a half of it in a day; of one peer, an eighth in a day.
                Beyond that they are lost: counted at once, and the tables stated anew later
 
+What a node says of itself is always written, and paid for as a change.
+
 A peer is an address without its port, of IPv6 the network. Told the time; no I/O.
 """
 
@@ -21,11 +23,18 @@ from routebook.events import (
     BrokerConflict,
     Cause,
     Event,
+    GroupRestated,
+    GuardEngaged,
+    GuardReleased,
     HeartbeatGaps,
+    NodeStalled,
+    NodeStarted,
+    NodeStopped,
     NoiseCounted,
     PeerNoise,
     RequestRefused,
     RouteQueries,
+    StateRestated,
 )
 
 DAY_MS = 86_400_000
@@ -36,6 +45,15 @@ TELL_LAST_MS = 600_000  # and while there is no end to it, up to this
 PACKING = 0.25  # what is left of a line when it is sealed, until it is known
 _NOISE = (RequestRefused, BrokerConflict)
 _WINDOWS = (HeartbeatGaps, RouteQueries)
+_OWN = (
+    NodeStarted,
+    NodeStopped,
+    NodeStalled,
+    GuardEngaged,
+    GuardReleased,
+    GroupRestated,
+    StateRestated,
+)
 
 
 class Verdict(Enum):
@@ -141,6 +159,9 @@ class Admission:
         return Verdict.COUNT
 
     def _judge_change(self, event: Event, cost: float, now_ms: int) -> Verdict:
+        if isinstance(event, _OWN):
+            self._changes.take(cost)
+            return Verdict.WRITE
         mine = self._changes_of.of(host_of(event.peer), now_ms) if event.peer else None
         if not self._changes.has(cost, now_ms) or not (mine is None or mine.has(cost, now_ms)):
             self.lost += 1

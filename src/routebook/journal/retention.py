@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from routebook.journal.errors import JournalError
-from routebook.journal.folder import ACTIVE, Listing, Span, snapshot_name
+from routebook.journal.folder import ACTIVE, Listing, Span, snapshot_name, torn_name
 from routebook.journal.manifest import (
     Removed,
     find_removed,
@@ -102,6 +102,9 @@ def remove(folder: Path, spans: Sequence[Span], listing: Listing, *, now_ms: int
     for seq in listing.snapshots:
         if seq < last.last_seq:
             (folder / snapshot_name(seq)).unlink(missing_ok=True)
+    for name in listing.torn:
+        if name < torn_name(last.last_seq):
+            (folder / name).unlink(missing_ok=True)
 
 
 def _last_hash(folder: Path, span: Span) -> str:

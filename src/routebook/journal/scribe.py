@@ -274,6 +274,7 @@ class Scribe:
         self._signed_ms = now_ms
         if awake is not self._signed and awake.seq <= self.written_seq:
             self._signed = awake
+            self._check()
             self._signs.write(awake)
 
     def _rotate(self) -> None:

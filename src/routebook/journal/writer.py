@@ -139,6 +139,7 @@ class JournalWriter:
         self._revision = 0
         self._lost = 0
         self._lost_untold = 0
+        self._flooded_untold = 0
         self._lost_since_ms = 0
         self._lock: FolderLock | None = None
         self._scribe: Scribe
@@ -192,8 +193,9 @@ class JournalWriter:
         return record
 
     def lose(self) -> None:
-        """Count a record that is not to be written."""
+        """Count a record that is not to be written: there are too many of its peer."""
         self._lose()
+        self._flooded_untold += 1
 
     def note_awake(self) -> None:
         """The event loop is. For the event loop only."""
@@ -239,8 +241,7 @@ class JournalWriter:
         if not written:
             self._lost += len(self._queue)
             logger.error("journal: stopped with %d records not written", len(self._queue))
-        else:
-            self._note_stop(self._lock)
+        elif self._note_stop(self._lock):
             remove_alive(self._settings.folder)
         if sealed and not self._scribe.alive:
             self._lock.release()  # else a thread may still write; the lock ends with the process
@@ -312,17 +313,20 @@ class JournalWriter:
             peer="",
             count=self._lost_untold,
             since_ms=self._lost_since_ms,
+            flooded=self._flooded_untold,
         )
-        self._lost_untold = 0
+        self._lost_untold = self._flooded_untold = 0
         self._append_own(lost)
 
-    def _note_stop(self, lock: FolderLock) -> None:
+    def _note_stop(self, lock: FolderLock) -> bool:
         try:
             lock.stopped(self._scribe.written_seq, self._scribe.last_hash)
         except OSError as error:
             logger.error(  # noqa: TRY400  the disk, not us
                 "journal: cannot note the orderly stop: %s", error.strerror
             )
+            return False
+        return True
 
 
 def _alive_ms(alive: Alive | None, found: Found) -> int | None:

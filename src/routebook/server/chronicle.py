@@ -186,7 +186,6 @@ class Chronicle:
             await asyncio.gather(self._watching, return_exceptions=True)
         await self._past.stop()
         self._stopping = True
-        self._tell_rest(last=True)
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
         if self._snapshot_due:
@@ -204,10 +203,10 @@ class Chronicle:
             now_ms=self._mono_ms(),
             wall_ms=self._wall_ms(),
         )
-        if verdict is Verdict.WRITE:
-            self._write(event)
-        elif verdict is Verdict.LOSE and self._writer is not None:
+        if verdict is Verdict.LOSE and self._writer is not None:
             self._writer.lose()
+        elif verdict is not Verdict.COUNT:
+            self._write(event)
         return verdict is not Verdict.COUNT
 
     def _write(self, event: Event) -> None:
@@ -220,7 +219,7 @@ class Chronicle:
             record = Record(self._unwritten, self._wall_ms(), self._mono_ms(), self.node_id, event)
         self._remember(record)
 
-    def _tell_rest(self, *, last: bool = False) -> None:
+    def tell_rest(self, *, last: bool = False) -> None:
         """Record how much was counted and not written, when it is time to."""
         rest = self._admission.rest(revision=self._revision, now_ms=self._mono_ms(), last=last)
         if rest is not None:
@@ -294,7 +293,7 @@ class Chronicle:
 
     async def _look(self) -> None:
         """Tell what was counted. Restate the tables when records were lost and there is room."""
-        self._tell_rest()
+        self.tell_rest()
         if self._writer is None:
             return
         status = self._writer.status()

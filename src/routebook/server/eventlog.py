@@ -39,7 +39,7 @@ def log_event(event: Event) -> None:
         return  # counts, for the journal: far too many for a log
     level = logging.WARNING if isinstance(event, _TROUBLE) else logging.INFO
     if logger.isEnabledFor(level):
-        logger.log(level, "%s", line(event))
+        logger.log(level, "%s", line(event), extra={"kind": type(event).__name__})
 
 
 def line(event: Event) -> str:

@@ -1,10 +1,12 @@
 """Log lines: one each whatever is in them, so many of a kind, and none goes uncounted."""
 
 import logging
+import queue
 import sys
 
 import pytest
 
+from routebook.cli import logs
 from routebook.cli.lograte import ALL_BYTES, KIND_BYTES, MAX_KINDS, NOTE_EVERY_MS, LineRates
 from routebook.cli.logs import LONGEST, PlainText, logging_to_stderr
 
@@ -71,3 +73,11 @@ def test_the_program_logs_like_that(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].endswith("WARNING routebook.test from a\\u009bb\\u000ac")
     assert len(lines) == 4
+
+
+def test_lines_that_nobody_reads_are_counted() -> None:
+    waiting: queue.Queue[logging.LogRecord] = queue.Queue(2)
+    handler = logs._QueueHandler(waiting)
+    for _ in range(5):
+        handler.emit(record("a line"))
+    assert (waiting.qsize(), handler.lost) == (2, 3)

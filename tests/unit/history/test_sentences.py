@@ -389,6 +389,20 @@ def test_a_broker_that_left_says_why(cause: Cause, said: str) -> None:
             id="records-lost",
         ),
         pytest.param(
+            event(RecordsLost, flooded=12),
+            Context(),
+            "12 records were lost since 2026-11-15T03:00:00Z: all came from peers that changed"
+            " more than a journal takes of them.",
+            id="records-lost-to-a-flood",
+        ),
+        pytest.param(
+            event(RecordsLost, flooded=7),
+            Context(),
+            "12 records were lost since 2026-11-15T03:00:00Z: 7 of them came from peers that"
+            " changed more than a journal takes of them.",
+            id="records-lost-to-both",
+        ),
+        pytest.param(
             event(NoiseCounted),
             Context(),
             "too many to write each of them down since 2026-11-15T03:00:00Z: 90000 refusals, 1"
