@@ -163,7 +163,7 @@ class NameServer:
                 values_shown_to=settings.memory.kv_values_shown_to,
             ),
         )
-        self._memory = MemoryWatch(self._account, shed=self._shed)
+        self._memory = MemoryWatch(self._account, shed=self._shed, pack=self._chronicle.pack)
         self._production = ProductionRoutes(settings.test_cluster)
         if settings.test_cluster.enabled:
             self._services.find_in_production = self._find_in_production
@@ -171,6 +171,7 @@ class NameServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._window_began_ms = self._clock.now_ms()
         self._window_began_seq = 0
+        self._fewer = ""  # connections than the settings say, and why
 
     async def __aenter__(self) -> "NameServer":
         self._chronicle.open()
@@ -186,9 +187,10 @@ class NameServer:
                 self._settings.tls,
                 self._services,
                 self._clock,
-                max_unread=self._account.budgets.answers,
+                budgets=self._account.budgets,
                 upkeep=self._upkeep,
             )
+            self._chronicle.pause = self._service.after_others
             await self._service.start()
         except BaseException:
             self._upkeep.unwatch()
@@ -313,6 +315,7 @@ class NameServer:
             "journal": journal,
             "guard": guard,
             "stalls": self._clock.status(),
+            "work": self._service.work_status() if self._service is not None else {},
             "tasks": self._upkeep.status(),
             "ok": not (
                 guard["held"] or journal.get("failing") or memory["pressed"] or self._upkeep.failing
@@ -351,10 +354,11 @@ class NameServer:
 
     def _within_limits(self, listen: ListenSettings) -> ListenSettings:
         budgets = self._account.budgets
+        connections, self._fewer = connections_within(listen.max_connections, budgets.answers)
         return replace(
             listen,
             max_buffered_bytes=min(listen.max_buffered_bytes, budgets.frames),
-            max_connections=connections_within(listen.max_connections, budgets.answers),
+            max_connections=connections,
         )
 
     async def _remembered(self) -> View:
@@ -370,7 +374,7 @@ class NameServer:
 
     def _recover(self, view: View) -> int:
         """Go on with what the node knew; how many brokers that is."""
-        self._revision.value = max(self._revision.value, view.revision)
+        self._revision.value = self._chronicle.revision_after(view.revision)
         if not self._settings.memory.warm_restart:
             self._routes.members.skip_generations(view.generation)
             return 0
@@ -461,6 +465,8 @@ class NameServer:
                 " folders and chmod 600 files",
                 ", ".join(found),
             )
+        if self._fewer:
+            logger.info("%s", self._fewer)
         if self._settings.ignored:
             logger.warning("settings that do nothing here: %s", ", ".join(self._settings.ignored))
         if self._settings.unknown:

@@ -3,15 +3,20 @@
 A function that could hold the event loop for long is written as a generator: it yields
 whenever others may have a turn and returns its result. The server takes one slice at a
 time; whoever has time to wait calls ``finished``.
+
+Before its first change of anything such a function may yield ``NO_WAY_BACK``: until then it can be
+given up and begun anew.
 """
 
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Final, TypeVar, cast
 
 T = TypeVar("T")
 E = TypeVar("E")
 
 Slices = Generator[None, None, T]
+
+NO_WAY_BACK: Final = cast(None, True)
 
 
 def finished(slices: Slices[T]) -> T:

@@ -51,6 +51,9 @@ async def test_health_tells_what_the_node_has_and_how_its_journal_is(tmp_path: P
         journal = found.pop("journal")
         assert set(found.pop("memory")) >= {"limit", "resident", "tables", "kinds", "peers"}
         assert set(found.pop("stalls")) == {"count", "paused_ms", "last"}
+        work = found.pop("work")
+        assert set(work) == {"waiting", "refused"}
+        assert set(work["refused"].values()) == {0}
         del found["uptime_ms"], found["wall_ms"], found["incarnation"]
         assert found == {
             "node": "ns-1",

@@ -91,8 +91,8 @@ def long_names(node: NodeProcess, seconds: float) -> Toll:
 
     def bodies() -> Iterator[bytes]:
         for number in itertools.count():
-            length = 4096 if number < 4 else 390
-            topics = [f"{number}-{each}-".ljust(length, "x") for each in range(15_000)]
+            length = 390 if number % 10 else 4096
+            topics = [f"{number}-{each}-".ljust(length, "x") for each in range(3_000)]
             yield compressed_body(topics)
 
     return registering(node, seconds, bodies())
@@ -103,7 +103,7 @@ def wide_names(node: NodeProcess, seconds: float) -> Toll:
 
     def bodies() -> Iterator[bytes]:
         for number in itertools.count():
-            topics = [f"\U0001f600{number}-{each}-".ljust(127, "x") for each in range(20_000)]
+            topics = [f"\U0001f600{number}-{each}-".ljust(127, "x") for each in range(3_000)]
             yield compressed_body(topics)
 
     return registering(node, seconds, bodies())
@@ -113,11 +113,13 @@ def mappings(node: NodeProcess, seconds: float) -> Toll:
     """Few topics, with static mappings of millions of queues."""
 
     def bodies() -> Iterator[bytes]:
-        queues = b",".join(b"%d:%d" % (each, each) for each in range(400_000))
-        for number in itertools.count():
-            name = b"s%d" % number
-            text = b'{"bname":"b","currIdMap":{%b},"epoch":1,"topic":"%b","totalQueues":4}'
-            yield compressed_body(["a", "b"], mappings=[text % (queues, name)])
+        text = b'{"bname":"b","currIdMap":{%b},"epoch":1,"topic":"%d-%d","totalQueues":4}'
+        many = b",".join(b'"%d":%d' % (each, each) for each in range(400_000))
+        some = b",".join(b'"%d":%d' % (each, each) for each in range(2_000))
+        yield compressed_body(["a", "b"], mappings=[text % (many, 0, 0)])
+        for number in itertools.count(1):
+            listed = [text % (some, number, each) for each in range(50)]
+            yield compressed_body(["a", "b"], mappings=listed)
 
     return registering(node, seconds, bodies())
 
@@ -125,7 +127,7 @@ def mappings(node: NodeProcess, seconds: float) -> Toll:
 def filter_lists(node: NodeProcess, seconds: float) -> Toll:
     def bodies() -> Iterator[bytes]:
         for number in itertools.count():
-            servers = [f"{number}-{each}-".ljust(390, "f") for each in range(1024)]
+            servers = [f"{number}-{each}-".ljust(200, "f") for each in range(1000)]
             yield registration_body(filter_servers=servers)
 
     return registering(node, seconds, bodies())
@@ -141,7 +143,7 @@ def odd_shapes(node: NodeProcess, seconds: float) -> Toll:
             yield compressed_body(
                 {
                     f"{number}-{each}": {"readQueueNums": 1000 + each, "writeQueueNums": 9 + number}
-                    for each in range(10_000)
+                    for each in range(3_000)
                 }
             )
 

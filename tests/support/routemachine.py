@@ -80,13 +80,14 @@ SAYINGS = st.builds(
 
 @dataclass(slots=True)
 class Live:
-    """A broker that must be there. One known from before a restart has no link."""
+    """A broker that must be there. One known from before a restart has no link at first."""
 
     name: str
     broker_id: int
     link: int | None
     other_link: int | None
     heard_ms: int
+    confirmed: bool = True
 
 
 class Story:
@@ -262,10 +263,9 @@ class RouteTableMachine(RuleBasedStateMachine):
         if live is None:
             return
         live.heard_ms = self.now_ms
-        assert bool(events) == (live.link is None), "the first sign of life confirms, and no other"
-        if live.link is None:
-            live.link = link
-        elif link not in (live.link, live.other_link):
+        assert bool(events) == (not live.confirmed), "the first sign of life confirms, and no other"
+        live.confirmed = True  # but anybody can have said so
+        if link not in (live.link, live.other_link):
             live.other_link = link
 
     @rule(link=LINKS)
@@ -294,7 +294,7 @@ class RouteTableMachine(RuleBasedStateMachine):
         due = [key for key, b in self.live.items() if b.heard_ms + TIMEOUT_MS < self.now_ms]
         assert set(links) == {self.live[key].link for key in due} - {None}
         for key in due:
-            confirmed = self.live.pop(key).link is not None
+            confirmed = self.live.pop(key).confirmed
             assert left.pop(key) is (Cause.EXPIRED if confirmed else Cause.NOT_CONFIRMED)
         assert not left
 

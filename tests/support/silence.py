@@ -50,6 +50,7 @@ class Silence:
         group: str | None = None,
         broker_id: int = 0,
         acting_master: bool | None = None,
+        peer: str | None = None,
     ) -> None:
         for number in numbers:
             steps = self.table.register(
@@ -69,7 +70,7 @@ class Silence:
                     filter_servers=None,
                     fingerprint=number,
                     link=number + 1 if link is None else link,
-                    peer=f"p{number}",
+                    peer=f"p{number}" if peer is None else peer,
                 ),
                 now_ms=self.now_ms,
             )

@@ -1,5 +1,7 @@
 """What brokers ask: register, unregister, heartbeat, data version, member group."""
 
+from collections import Counter
+from collections.abc import Hashable
 from itertools import islice
 from operator import attrgetter
 from sys import intern
@@ -7,7 +9,8 @@ from sys import intern
 from routebook.events import StaticMapping
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.handlers.slicing import begun, carried_through, recorded
-from routebook.slices import Slices
+from routebook.slices import NO_WAY_BACK, Slices, finished
+from routebook.state import costs
 from routebook.state.facts import Changes
 from routebook.state.model import (
     Member,
@@ -30,28 +33,54 @@ from routebook.wire.headers import (
     required,
 )
 from routebook.wire.registration import (
+    SEEN_A_SLICE,
     TOPICS_A_SLICE,
     DataVersion,
     MappingInfo,
     RegistrationBody,
     TopicConfig,
-    crc32,
     decode_data_version,
     decode_registration,
+    released,
+    seen,
 )
 
 DEFAULT_HEARTBEAT_TIMEOUT_MS = 120_000
 MAX_FILTER_SERVERS = 1024
+QUEUES_A_SLICE = 5000
+MAX_BROKERS_OF_A_MAPPING = 1000  # a broker tells its own, one for each topic
 
 
 def register_broker(request: Command, services: Services, caller: Caller) -> Answer:
     header = RegisterBrokerHeader.of(request)
-    if header.body_crc32 and header.body_crc32 != crc32(request.body):
+    if len(request.body) <= SEEN_A_SLICE:
+        checksum, fingerprint = finished(seen(request.body, check=header.body_crc32 != 0))
+        return _seen(request, header, checksum, fingerprint, services, caller)
+    return _register_large(request, header, services, caller)
+
+
+def _register_large(
+    request: Command, header: RegisterBrokerHeader, services: Services, caller: Caller
+) -> Slices[Reply]:
+    checksum, fingerprint = yield from seen(request.body, check=header.body_crc32 != 0)
+    yield
+    answer = _seen(request, header, checksum, fingerprint, services, caller)
+    return answer if isinstance(answer, Reply) else (yield from answer)
+
+
+def _seen(
+    request: Command,
+    header: RegisterBrokerHeader,
+    checksum: int,
+    content: Hashable,
+    services: Services,
+    caller: Caller,
+) -> Reply | Slices[Reply]:
+    if header.body_crc32 and header.body_crc32 != checksum:
         services.refused(request, caller, "crc32 not match")
         return Reply(ResponseCode.SYSTEM_ERROR, "crc32 not match", {})
-    # Equal header and body, to the byte, from the same broker: nothing needs decoding. The hash
-    # is 64 bits wide and keyed per process, so nobody can make two bodies collide on purpose.
-    fingerprint = hash((header, request.version, request.body, services.live))
+    # Equal header and body, to the byte, from the same broker: nothing needs decoding.
+    fingerprint = hash((header, request.version, content, services.live))
     broker = header.broker
     renewed = services.routes.renew(
         broker.cluster,
@@ -79,10 +108,14 @@ def _register(
         compressed=header.compressed,
         max_frame=services.max_frame,
         max_topics=services.max_topics_per_broker,
+        max_decoded=services.routes.account.budgets.work // 2,  # two may be at it
     )
     yield
     topics, shapes = yield from _shapes(body.topics)
-    registration = _registration(header, body, topics, shapes, fingerprint, caller)
+    yield from released(body.topics)
+    mappings = yield from _mappings(body.mappings)
+    registration = _registration(header, body, topics, shapes, mappings, fingerprint, caller)
+    yield NO_WAY_BACK
     steps = services.routes.register(
         registration,
         now_ms=services.now_ms(),
@@ -123,6 +156,7 @@ def _registration(
     body: RegistrationBody,
     topics: dict[str, QueueShape],
     shapes: int,
+    mappings: tuple[tuple[StaticMapping, ...], int],
     fingerprint: int,
     caller: Caller,
 ) -> Registration:
@@ -140,7 +174,8 @@ def _registration(
         state_version=version.state_version if version else 0,
         stamp=_stamp(version),
         topics=topics,
-        mappings=tuple(_mapping(info) for info in body.mappings),
+        mappings=mappings[0],
+        mappings_cost=mappings[1],
         filter_servers=_filter_servers(body.filter_servers),
         fingerprint=fingerprint,
         link=caller.link,
@@ -163,6 +198,31 @@ def _stamp(version: DataVersion | None) -> VersionStamp | None:
     if version is None or version.timestamp is None:
         return None
     return VersionStamp(version.state_version, version.timestamp, version.counter)
+
+
+def _mappings(infos: list[MappingInfo]) -> Slices[tuple[tuple[StaticMapping, ...], int]]:
+    """The mappings, and what they cost; ``infos`` is emptied."""
+    found: list[StaticMapping] = []
+    cost, room = 0, QUEUES_A_SLICE
+    brokers: Counter[str] = Counter()
+    infos.reverse()
+    while infos:
+        mapping = _mapping(infos.pop())
+        found.append(mapping)
+        brokers[mapping.topic] += 1
+        if brokers[mapping.topic] > MAX_BROKERS_OF_A_MAPPING:
+            while infos:
+                del infos[-QUEUES_A_SLICE:]
+                yield
+            raise BadRequest(
+                f"more than {MAX_BROKERS_OF_A_MAPPING} static mappings of topic {mapping.topic}"
+            )
+        cost += costs.mapping(mapping)
+        room -= 10 + len(mapping.curr_id_map)
+        if room < 0:
+            room = QUEUES_A_SLICE
+            yield
+    return tuple(found), cost
 
 
 def _mapping(info: MappingInfo) -> StaticMapping:

@@ -9,7 +9,7 @@ from routebook.handlers.services import Answer, Caller, Handler, Services
 from routebook.slices import Slices
 from routebook.state.errors import NoRoom, NotDurable, TableFull
 from routebook.wire.codes import RequestCode, ResponseCode
-from routebook.wire.command import Command, Reply
+from routebook.wire.command import Command, Oversized, Reply
 from routebook.wire.errors import BadRequest, BodyTooLarge
 
 logger = logging.getLogger(__name__)
@@ -58,6 +58,8 @@ def dispatch(request: Command, services: Services, caller: Caller) -> Answer:
     """The answer to ``request``; never raises."""
     handler = HANDLERS.get(request.code)
     if handler is None:
+        if isinstance(request, Oversized):
+            return rejection(request, services, caller, BadRequest(request.remark))
         return Reply(
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported"
         )

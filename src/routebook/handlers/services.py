@@ -1,6 +1,6 @@
 """What handlers work with."""
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +96,7 @@ class Services:
 _CODES = frozenset(RequestCode)
 _SUBJECT = ("clusterName", "brokerName", "brokerAddr", "topic", "namespace", "key")
 
-Answer = Reply | Awaitable[Reply] | Generator[None, None, Reply]
+Answer = Reply | Awaitable[Reply] | Slices[Reply]
 """At once, after the disk or another server was asked, or in slices."""
 
 Handler = Callable[[Command, Services, Caller], Answer]

@@ -145,7 +145,7 @@ class View:
         apply = _APPLY.get(type(event))
         if apply is not None:
             apply(self, event)
-        self.revision = event.revision or self.revision
+        self.revision = max(event.revision, self.revision)
 
     def change_alike(self, cluster: str, broker: str, alike: QueueGroup) -> None:
         """Go on by a part of ``TopicsChanged``, in the form it is stored in."""

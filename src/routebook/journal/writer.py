@@ -43,6 +43,10 @@ LEAP = 2**20
 SMALLEST_SEGMENT = 64 * 1024
 MAX_UNSEALED = 512 * 1024 * 1024
 
+# Revisions leap with them, and further: events whose records were lost have no number. No node
+# raises its revision more often than this.
+REVISIONS_A_MS = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
@@ -79,12 +83,18 @@ class JournalSettings:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """How a folder was found. ``next_seq`` is the number of the next event."""
+    """How a folder was found. ``next_seq`` is the number of the next event.
+
+    ``leap`` is by how much revisions have to leap so that none comes again, and ``revision`` what
+    that makes of the last one; 0 and 0 after an orderly stop.
+    """
 
     last_seq: int
     unclean: bool
     torn_bytes: int
     next_seq: int
+    leap: int
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +178,12 @@ class JournalWriter:
         except OSError as error:
             reason = error.strerror or str(error)
             raise JournalError(f"cannot use the journal {folder}: {reason}") from error
-        self._begin(found, _alive_ms(alive, found))
-        return Recovered(found.last_seq, found.unclean, found.torn_bytes, self._next_seq)
+        leap = self._leap(found)
+        revision = found.revision + leap
+        self._begin(found, revision, _alive_ms(alive, found))
+        return Recovered(
+            found.last_seq, found.unclean, found.torn_bytes, self._next_seq, leap, revision
+        )
 
     def append(self, event: Event) -> Record | None:
         """The record ``event`` became; None when it is lost. For the event loop only."""
@@ -246,7 +260,14 @@ class JournalWriter:
         if sealed and not self._scribe.alive:
             self._lock.release()  # else a thread may still write; the lock ends with the process
 
-    def _begin(self, found: Found, alive_ms: int | None) -> None:
+    def _leap(self, found: Found) -> int:
+        """More revisions than can have been given away since the last record on disk."""
+        if not found.unclean:
+            return 0
+        since_ms = max(self._wall_ms() - found.wall_ms, 0) if found.wall_ms else 0
+        return self._next_seq - found.last_seq + since_ms * REVISIONS_A_MS
+
+    def _begin(self, found: Found, revision: int, alive_ms: int | None) -> None:
         settings = self._settings
         assert self._lock is not None
         self._queue.clear()
@@ -278,14 +299,14 @@ class JournalWriter:
         )
         for span in found.closed:
             self._sealer.put(span)
-        self._revision = found.revision
+        self._revision = revision
         self._open = True
         self._scribe.start()
         self._sealer.start()
         if found.unclean:
             self._append_own(
                 JournalRecovered(
-                    revision=found.revision,
+                    revision=revision,
                     cause=Cause.JOURNAL,
                     peer="",
                     last_seq=found.last_seq,

@@ -14,11 +14,11 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Literal, cast
 
-from routebook.events import Event
+from routebook.events import Event, TopicsChanged
 from routebook.handlers.services import Recent
 from routebook.journal.admission import Admission, Verdict
 from routebook.journal.before import ASK_AGAIN, Before
@@ -29,13 +29,15 @@ from routebook.journal.newer import refuse_newer
 from routebook.journal.pairs import cut
 from routebook.journal.record import Record
 from routebook.journal.weight import UNIT_BYTES, weight_of
-from routebook.journal.writer import JournalSettings, JournalWriter
+from routebook.journal.writer import JournalSettings, JournalWriter, Recovered
 from routebook.server.durable import replace_file
 from routebook.server.eventlog import log_event
 from routebook.server.lasting import Upkeep, again_and_again
-from routebook.server.latest import LatestRecords
+from routebook.server.latest import LatestRecords, unpacked
+from routebook.server.memorywatch import kill_first
 from routebook.server.past import Past, nothing_before
 from routebook.settings import MemorySettings, SettingsError
+from routebook.slices import Slices
 from routebook.state.account import UNBOUNDED
 from routebook.wire.frame import MAX_FRAME
 
@@ -82,8 +84,8 @@ class Chronicle:
         self._upkeep = upkeep or Upkeep()
         self._folder = data_dir / FOLDER
         self._latest = LatestRecords(max_bytes // 2, noted)
-        self._recent = self._latest.records
         self._began_seq = 1  # with this boot
+        self._found: Recovered | None = None
         self._unwritten = 0  # records, numbered all the same
         self._stopping = False
         self._stated = 0  # how many records were lost when the tables were last stated anew
@@ -103,6 +105,7 @@ class Chronicle:
         self._snapshot_failed = False
         self._kv_at_start = kv_at_start or {}
         self._telling = asyncio.Lock()
+        self.pause: Callable[[], Awaitable[None]] = _a_turn  # between slices of a look back
         self._max_recent = min(MAX_RECENT, max_frame // 4)
         self._past = Past(self._folder if settings.journal else None, max_state=max_frame // 2)
         self._data_dir = data_dir
@@ -151,7 +154,7 @@ class Chronicle:
             raise SettingsError(
                 f"{error}; choose another --data-dir, or start with --journal false"
             ) from error
-        self._began_seq = found.next_seq
+        self._began_seq, self._found = found.next_seq, found
         if self._unkept_id:
             # Not before the folder is ours: whoever is refused leaves nothing behind.
             self._keep_id()
@@ -170,6 +173,14 @@ class Chronicle:
         except OSError as error:
             self._writer.close()
             raise _unusable(self._data_dir, error) from error
+
+    def revision_after(self, remembered: int) -> int:
+        """Where revisions go on, which were ``remembered`` up to there: none is given twice."""
+        if self._found is None:
+            return remembered
+        if remembered <= self._found.revision:
+            return self._found.revision
+        return remembered + self._found.leap
 
     def start(self) -> None:
         """Look after the journal from now on."""
@@ -229,6 +240,10 @@ class Chronicle:
     def _remember(self, record: Record) -> None:
         self._latest.add(record)
 
+    def pack(self) -> Slices[None]:
+        """Have the latest records take less memory."""
+        return self._latest.pack()
+
     def note_awake(self) -> None:
         """The loop is: somebody who asks would be answered."""
         if self._writer is not None:
@@ -237,7 +252,7 @@ class Chronicle:
     @property
     def last_seq(self) -> int:
         """Of the last record there is."""
-        return self._recent[-1].seq if self._recent else 0
+        return self._latest.last_seq
 
     async def recent(self, topic: str | None, broker: str | None, values: bool) -> Recent:
         """The latest records, oldest first, and before them a state, if there is one.
@@ -246,21 +261,22 @@ class Chronicle:
         time, in slices: it takes memory and time.
         """
         async with self._telling:
-            records = list(self._recent)
+            first: Record | None = None
             lines: deque[tuple[int, bytes]] = deque()
             size = dropped = 0
-            for number, record in enumerate(records):
+            for number, record in enumerate(unpacked(self._latest.held())):
+                first = first or record
                 if (line := told_of(record, topic, broker, values=values)) is not None:
                     lines.append((record.seq, line))
                     size += len(line)
                 while size > self._max_recent:
                     size -= len(lines.popleft()[1])
                     dropped += 1
-                if number % _RECORDS_A_SLICE == _RECORDS_A_SLICE - 1:
-                    await asyncio.sleep(0)
-            if not records:
+                large = isinstance(record.event, TopicsChanged)
+                if large or number % _RECORDS_A_SLICE == _RECORDS_A_SLICE - 1:
+                    await self.pause()
+            if first is None:
                 return Recent([], 0, 0, "nothing has been recorded yet")
-            first = records[0]
             from_seq = lines[0][0] if dropped else first.seq
             found = await self._before(from_seq, first, topic, broker, values)
             sent = [*found.lines, *(line for _, line in lines)]
@@ -365,8 +381,13 @@ class Chronicle:
                 process_group=0,
             )
             os.setpriority(os.PRIO_PROCESS, self._snapshot.pid, 15)
+            kill_first(self._snapshot.pid)
         except OSError as error:
             logger.warning("journal: no snapshot: %s", error)
+
+
+async def _a_turn() -> None:
+    await asyncio.sleep(0)
 
 
 def _wait_for(snapshot: "subprocess.Popen[bytes]") -> None:

@@ -5,34 +5,29 @@ key-value file, TLS files and connections of the node's own must never find that
 taken the last one.
 """
 
-import logging
 import os
 import resource
 from pathlib import Path
-
-logger = logging.getLogger(__name__)
 
 KEPT_BACK = 64
 CONNECTION_BYTES = 8 * 1024
 _OPEN_NOW = Path("/proc/self/fd")
 
 
-def connections_within(wanted: int, max_bytes: int) -> int:
-    """``wanted`` connections, or as many as there are files and memory for; says which."""
+def connections_within(wanted: int, max_bytes: int) -> tuple[int, str]:
+    """``wanted`` connections, or as many as there are files and memory for; then also why."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     by_files = wanted
     if files != resource.RLIM_INFINITY:
         by_files = max(1, files - _open_now() - KEPT_BACK)
     by_memory = max(1, max_bytes // CONNECTION_BYTES)
     bound = min(wanted, by_files, by_memory)
-    if bound < wanted:
-        reason = (
-            f"the process may open {files} files (ulimit -n)"
-            if by_files <= by_memory
-            else f"they may take {max_bytes} bytes (memoryLimit)"
-        )
-        logger.info("serving %d connections at once, not %d: %s", bound, wanted, reason)
-    return bound
+    if bound == wanted:
+        return bound, ""
+    said = f"serving {bound} connections at once, not {wanted} (maxConnections)"
+    if by_files <= by_memory:
+        return bound, f"{said}: the process may open {files} files (ulimit -n)"
+    return bound, f"{said}: they may take {max_bytes} bytes (memoryLimit)"
 
 
 def _open_now() -> int:

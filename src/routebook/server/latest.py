@@ -1,7 +1,7 @@
 """LatestRecords: what a node can be asked for, bounded by the bytes it takes."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from routebook.events import (
@@ -12,38 +12,95 @@ from routebook.events import (
     StateRestated,
     TopicsChanged,
 )
-from routebook.journal.record import Record
+from routebook.journal.record import Record, decode, encode
+from routebook.slices import Slices
 from routebook.state import costs
 
 MAX_RECORDS = 20_000
 RECORD = 400  # itself and its event, without what that holds
 CHANGE = 100 + costs.LONGEST_NAME  # of a topic that may be gone from the tables
+PACKED_RECORDS = 200  # in one piece
+PACKED_BYTES = 256 * 1024
 _NUMBER = 32
 _PLACE = 100  # in a table
 
 
 class LatestRecords:
-    """``noted`` is told how many bytes all of them take."""
+    """Records, the oldest of them packed, and ``bytes``, what they take; ``noted`` is told.
+
+    Packed, they are lines of a journal, many in a piece. What is in a record lies scattered among
+    all that brokers had when they registered; when those are gone, a name here and there would
+    keep the allocator from giving any of it back.
+    """
 
     def __init__(self, max_bytes: int, noted: Callable[[int], None]) -> None:
         self._max_bytes = max_bytes
         self._noted = noted
+        self._pieces: deque[bytes] = deque()
+        self._counts: deque[int] = deque()  # of lines in each piece
+        self._lines: list[bytes] = []  # to be the next piece
+        self._loose: deque[Record] = deque()
         self._costs: deque[int] = deque()
-        self.records: deque[Record] = deque()
+        self._count = 0
         self.bytes = 0
+        self.last_seq = 0
+
+    def __len__(self) -> int:
+        return self._count
 
     def add(self, record: Record) -> None:
         """Remember ``record``, and forget the oldest there is no room for."""
         cost = cost_of(record.event)
-        self.records.append(record)
+        self._loose.append(record)
         self._costs.append(cost)
+        self._count += 1
         self.bytes += cost
-        while len(self.records) > 1 and (
-            len(self.records) > MAX_RECORDS or self.bytes > self._max_bytes
-        ):
-            self.records.popleft()
-            self.bytes -= self._costs.popleft()
+        self.last_seq = record.seq
+        while self._count > 1 and (self._count > MAX_RECORDS or self.bytes > self._max_bytes):
+            self._forget()
         self._noted(self.bytes)
+
+    def _forget(self) -> None:
+        if self._pieces:
+            self.bytes -= len(self._pieces.popleft())
+            self._count -= self._counts.popleft()
+        elif self._lines:
+            self.bytes -= len(self._lines.pop(0))
+            self._count -= 1
+        else:
+            self._loose.popleft()
+            self.bytes -= self._costs.popleft()
+            self._count -= 1
+
+    def pack(self) -> Slices[None]:
+        """Pack all but the last record, one a slice."""
+        while len(self._loose) > 1:
+            line = encode(self._loose.popleft())
+            self.bytes += len(line) - self._costs.popleft()
+            self._lines.append(line)
+            if len(self._lines) == PACKED_RECORDS or sum(map(len, self._lines)) > PACKED_BYTES:
+                self._put_together()
+            yield
+        self._put_together()
+        self._noted(self.bytes)
+
+    def _put_together(self) -> None:
+        if self._lines:
+            self._pieces.append(b"".join(self._lines))
+            self._counts.append(len(self._lines))
+            self._lines = []
+
+    def held(self) -> Sequence[bytes | Record]:
+        """All of them as they are now, for ``unpacked``; oldest first."""
+        return [*self._pieces, *self._lines, *self._loose]
+
+
+def unpacked(held: Sequence[bytes | Record]) -> Iterator[Record]:
+    for each in held:
+        if isinstance(each, Record):
+            yield each
+        else:
+            yield from map(decode, each.splitlines())
 
 
 def cost_of(event: Event) -> int:

@@ -10,8 +10,10 @@ import ctypes
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from routebook.slices import Slices
 from routebook.state.account import MIB, Account, Kind
 
 logger = logging.getLogger(__name__)
@@ -40,18 +42,26 @@ def give_back() -> None:
         trim(0)
 
 
+def kill_first(pid: int) -> None:
+    """Where memory runs out all the same, have the system take this process and not the node."""
+    with suppress(OSError):  # another system, or gone already
+        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
+
+
 class MemoryWatch:
-    """``shed`` drops what can be had again. ``resident`` is told for tests."""
+    """``shed`` drops what can be had again, ``pack`` makes what is kept smaller."""
 
     def __init__(
         self,
         account: Account,
         *,
         shed: Callable[[], None],
+        pack: Callable[[], Slices[None]],
         resident: Callable[[], int] = resident_bytes,
     ) -> None:
         self._account = account
         self._shed = shed
+        self._pack = pack
         self._resident = resident
         self._most_held = 0  # since memory was last given back
 
@@ -63,6 +73,8 @@ class MemoryWatch:
             self._shed()
         if near or self._most_held - account.tables > WORTH_GIVING_BACK:
             self._most_held = account.tables
+            for _ in self._pack():
+                await asyncio.sleep(0)
             await asyncio.to_thread(give_back)
         resident = self._resident()
         if resident * 100 <= limit * FULL_PERCENT:

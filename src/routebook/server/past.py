@@ -16,6 +16,7 @@ from routebook.journal.before import ASK_AGAIN, Before, before, decoded
 from routebook.journal.errors import JournalError
 from routebook.journal.pairs import cut, without_values
 from routebook.journal.record import Record, encode
+from routebook.server.memorywatch import kill_first
 
 MAX_STATE = 8 * 1024 * 1024  # bytes in one answer
 SMALL = 32 * 1024  # bytes of a journal that is quickly read
@@ -91,6 +92,7 @@ async def _in_a_process(folder: Path, question: Question, limit: int) -> Before:
     )
     try:
         os.setpriority(os.PRIO_PROCESS, child.pid, 5)
+        kill_first(child.pid)
         async with asyncio.timeout(CHILD_S):
             output, _ = await child.communicate()
     finally:

@@ -15,9 +15,10 @@ from routebook.handlers.slicing import recorded
 from routebook.server.connection import Connection
 from routebook.server.lasting import Upkeep
 from routebook.server.loopclock import LoopClock
-from routebook.server.port import MAX_UNREAD, SLICE_S, Port
+from routebook.server.port import BUDGETS, SLICE_S, Port
 from routebook.settings import ListenSettings, TlsSettings
 from routebook.slices import Slices
+from routebook.state.account import Budgets
 from routebook.state.facts import Changes
 from routebook.state.model import Link
 from routebook.wire.command import Command
@@ -35,7 +36,7 @@ class Service(Port):
         services: Services,
         clock: LoopClock,
         *,
-        max_unread: int = MAX_UNREAD,
+        budgets: Budgets = BUDGETS,
         upkeep: Upkeep | None = None,
     ) -> None:
         def answer(request: Command, caller: Caller) -> Answer:
@@ -47,7 +48,7 @@ class Service(Port):
             dispatch=answer,
             memo=services.memo,
             clock=clock,
-            max_unread=max_unread,
+            budgets=budgets,
             upkeep=upkeep,
         )
         self._services = services

@@ -7,7 +7,7 @@ bytes are estimates of ``costs``, a little more than what is really taken. What 
 A limit of 768 MiB is shared out as
 
     96 MiB  the program itself       40 % of the rest  tables: routes, brokers, mappings, pairs
-                                     20 %              decoding one request
+                                     20 %              decoding: two registrations at once
                                      12 %              answers nobody reads yet, and connections
                                      10 %              frames that are not complete
                                      10 %              records: the latest, and those to be written
@@ -38,7 +38,6 @@ class Kind(StrEnum):
     PAIRS = "pairs"  # of the key-value configuration
     RECORDS = "records"
     FRAMES = "frames"
-    WORK = "work"
     ANSWERS = "answers"
     CONNECTIONS = "connections"
 

@@ -8,7 +8,7 @@ generations registered on it, so that news which arrive late over an old one can
 news about the present one.
 
 A member known from before a restart keeps its generation and has no connection: it lives by its
-deadline, until the first sign of life gives it one.
+deadline, until it registers. A heartbeat confirms it but ties it to nothing: anybody can send one.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -20,6 +20,7 @@ from routebook.state.model import Group, Link, Member
 
 Key = tuple[str, str]  # cluster and address, or cluster and broker name
 MAX_GAPS = 1000  # of one member, between two takes
+_NEVER = 0  # a generation before the first
 
 
 class Members:
@@ -94,14 +95,18 @@ class Members:
                 yield member, gaps
 
     def hear_on(self, member: Member, link: Link) -> None:
-        """Note the connection a sign of life came over."""
+        """Note the connection a sign of life came over.
+
+        One that has lost the connection it registered on, and was held, lives by its deadline
+        from now on: whose words these are, nobody knows.
+        """
         if link in (member.link, member.other_link):
             return
         if member.link is not None and _key(member) not in self._registered_on.get(member.link, {}):
-            self._move(member, link)  # it was held when its connection was closed
-        else:
-            member.other_link = link
-            self._heard_on.setdefault(link, set()).add(_key(member))
+            member.link, member.heard_again = None, True
+        self._unhear(member)
+        member.other_link = link
+        self._heard_on.setdefault(link, set()).add(_key(member))
 
     def settle(self, member: Member, link: Link) -> None:
         """Begin a new generation of ``member`` on ``link``."""
@@ -136,10 +141,18 @@ class Members:
             self._account.bill(Kind.BROKERS, group, cost - member.cost)
             member.cost = cost
 
-    def confirm(self, member: Member, link: Link) -> None:
-        """Let an adopted member live by ``link``, as the generation it was."""
-        member.link = link
+    def confirm(self, member: Member) -> None:
+        """Believe in an adopted member, which was heard of."""
+        member.heard_again = True
         member.heard_ms = 0  # the time since the restart is no gap of its own
+
+    def tie(self, member: Member, link: Link) -> None:
+        """Let a member without a connection live by ``link``, as the generation it was."""
+        if member.other_link not in (None, link):
+            # What still comes over the one it was heard on before is late.
+            self._registered_on.setdefault(member.other_link, {})[_key(member)] = _NEVER
+        self._unhear(member)
+        member.link = link
         self._registered_on.setdefault(link, {})[_key(member)] = member.generation
 
     def skip_generations(self, last: int) -> None:

@@ -73,13 +73,15 @@ class Registration:
     link: Link
     peer: str
     shapes: int = 1  # different ones among the topics
+    mappings_cost: int | None = None  # bytes, where somebody has counted them
 
 
 @dataclass(slots=True, eq=False)
 class Member:
     """One broker process of a group, alive until its deadline.
 
-    One known from before a restart has no connection until it is heard of.
+    One known from before a restart has no connection until it registers; ``heard_again`` says that
+    it is there. ``peer`` is who registered it.
     """
 
     group: "Group"
@@ -97,10 +99,12 @@ class Member:
     heard_ms: int = 0
     cost: int = 0  # bytes, in those of its group
     gaps_ms: list[int] = field(default_factory=list)  # between signs of life, since last taken
+    heard_again: bool = False  # and not by a registration: whose words these were, nobody knows
+    peer: str = ""
 
     @property
     def confirmed(self) -> bool:
-        return self.link is not None
+        return self.link is not None or self.heard_again
 
 
 @dataclass(slots=True, eq=False)

@@ -72,9 +72,9 @@ class Registrar:
         self._account = account
         self.recovered_ms = 0  # when the members without a connection were taken over
 
-    def confirm(self, member: Member, *, link: Link, peer: str, now_ms: int) -> Event:
+    def confirm(self, member: Member, *, peer: str, now_ms: int) -> Event:
         """A member known from before a restart is heard of."""
-        self._members.confirm(member, link)
+        self._members.confirm(member)
         return BrokerConfirmed(
             **self._facts.about(member, Cause.RECOVERED, peer),
             after_ms=now_ms - self.recovered_ms,
@@ -267,10 +267,11 @@ class Registrar:
         else:
             member = current
         details_before = details(member)
-        if not member.confirmed and member.broker_id == registration.broker_id:
-            events.append(
-                self.confirm(member, link=registration.link, peer=registration.peer, now_ms=now_ms)
-            )
+        if member.link is None and member.broker_id == registration.broker_id:
+            if not member.confirmed:
+                events.append(self.confirm(member, peer=registration.peer, now_ms=now_ms))
+            self._members.tie(member, registration.link)
+        member.peer = registration.peer
         joined = (
             current is None
             or member.link != registration.link

@@ -18,7 +18,11 @@ def no_room_for(
     room = account.room(payer, held)
     told = len(registration.topics)
     others = _broker(registration) + costs.SHAPE * registration.shapes
-    others += costs.mappings(registration.mappings)
+    others += (
+        costs.mappings(registration.mappings)
+        if registration.mappings_cost is None
+        else registration.mappings_cost
+    )
     if costs.ENTRY_AT_MOST * told + others <= room:
         return None
     known = group.registered if group is not None else {}

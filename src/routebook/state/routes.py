@@ -13,7 +13,8 @@ Rules that keep it honest:
     link 1 closes              nothing: generation 1 is history
     link 2 closes              A leaves
 
-After a restart brokers are known without a connection; the first sign of life confirms one.
+After a restart brokers are known without a connection; the first sign of life confirms one, and
+its next registration ties it to a connection again.
 
 Whatever could touch many brokers or topics is done in slices: a generator that yields the events
 of each. What meets on the way ends as if one had come after the other.
@@ -106,14 +107,15 @@ class RouteTable:
     ) -> tuple[Member | None, Sequence[Event]]:
         """Note that a broker is alive; None for one that is not registered.
 
-        Heard on another connection than the one it registered on, it outlives the latter.
+        Heard on another connection than the one it registered on, it outlives the latter. One that
+        has not registered since a restart is tied to none.
         """
         member = self.members.find_live(cluster, addr)
         if member is None:
             return None, ()
         events: Sequence[Event] = ()
-        if member.link is None:
-            events = [self._registrar.confirm(member, link=link, peer=peer, now_ms=now_ms)]
+        if not member.confirmed:
+            events = [self._registrar.confirm(member, peer=peer, now_ms=now_ms)]
         self.members.hear(member, now_ms)
         self.members.hear_on(member, link)
         return member, events

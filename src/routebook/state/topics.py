@@ -19,8 +19,9 @@ from routebook.state.model import PERM_WRITE, Group, QueueShape
 
 TOPICS_A_SLICE = 1000
 NAMES_A_SLICE = 5000
-CLEARED_A_SLICE = 2000
+CLEARED_A_SLICE = 500
 ADOPTED_A_TURN = 500
+SHRUNK = 8  # times fewer topics than there were: worth a new table
 
 
 class TopicTable:
@@ -32,6 +33,7 @@ class TopicTable:
         self._cleared: Iterator[str] | None = None  # how far the oldest of them is cleared away
         self._reshaped = 0  # raised when topics come or go
         self.entries = 0  # (topic, group) pairs held
+        self._most = 0  # topics there have been
 
     def __iter__(self) -> Iterator[str]:
         """The topics somebody holds, for whoever has time."""
@@ -154,6 +156,7 @@ class TopicTable:
             self.entries += new
             self._reshaped += len(queues) != topics_before
             self._bill(group, new, fresh)
+            self._most = max(self._most, len(queues))
         return changes
 
     def _bill(self, group: Group, entries: int, topics: Collection[str]) -> None:
@@ -249,6 +252,7 @@ class TopicTable:
                 turns.append((group, shapes))
         self.entries += sum(map(len, told.values()))
         self._reshaped += 1
+        self._most = max(self._most, len(queues))
         for group, held in told.items():
             self._bill(group, len(held), [t for t in held if next(iter(queues[t])) is group])
             self.count_shapes(group, len(held), len(set(held.values())))
@@ -300,6 +304,9 @@ class TopicTable:
                 self._abandoned[key].popleft()
                 if not self._abandoned[key]:
                     del self._abandoned[key]
+        if not self._abandoned and len(self._queues) * SHRUNK < self._most:
+            # A table keeps the room of all it ever held.
+            self._queues, self._most = dict(self._queues), len(self._queues)
         return bool(self._abandoned)
 
     def _drop_one(self, group: Group, topic: str) -> None:

@@ -44,7 +44,8 @@ def test_a_broker_heard_of_over_another_connection_before_its_turn_stays() -> No
     }
     desk.close(2)
     desk.close(3)
-    assert not desk.routes.members.live(), "each lives by the connection it was heard on"
+    # Who registered lives by its connection; a heartbeat may be anybody's.
+    assert {member.addr for member in desk.routes.members.live()} == {f"a{MANY - 1}:1"}
 
 
 def test_a_silent_broker_heard_of_before_its_turn_stays() -> None:

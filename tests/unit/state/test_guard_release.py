@@ -328,7 +328,7 @@ def test_a_broker_held_for_its_deadline_is_still_held_when_its_connection_falls_
     assert silence.live == set()
 
 
-def test_a_broker_heard_over_a_new_connection_lives_by_it() -> None:
+def test_a_held_broker_heard_over_a_strangers_connection_does_not_leave_with_it() -> None:
     silence = Silence()
     silence.now_ms += 600
     silence.idle(*ALL)
@@ -337,6 +337,16 @@ def test_a_broker_heard_over_a_new_connection_lives_by_it() -> None:
     assert silence.held == set(ALL) - {3}
 
     silence.events += carried_out(silence.table.close_link(99, Cause.CONNECTION_CLOSED, "p"))[0]
+    assert silence.live == set(ALL)
+
+
+def test_a_held_broker_that_registers_over_a_new_connection_lives_by_it() -> None:
+    silence = Silence()
+    silence.now_ms += 600
+    silence.idle(*ALL)
+    silence.hear(3, link=99)
+    silence.register(3, link=98)
+    silence.events += carried_out(silence.table.close_link(98, Cause.CONNECTION_CLOSED, "p"))[0]
     assert silence.live == set(ALL) - {3}
 
 
