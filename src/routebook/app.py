@@ -35,15 +35,17 @@ from routebook.handlers.routes import not_found
 from routebook.handlers.services import Control, Services
 from routebook.handlers.tally import QueryTally
 from routebook.journal.errors import JournalError
+from routebook.journal.pairs import tables_in_journal
 from routebook.journal.view import View
 from routebook.recovery import catch_up_kv, recover, restate, restore
-from routebook.server import kvfile
+from routebook.server import kvfile, remoteconfig
 from routebook.server.available import memory_limit
-from routebook.server.chronicle import Chronicle
+from routebook.server.chronicle import NODE_ID, Chronicle
 from routebook.server.descriptors import connections_within
+from routebook.server.durable import clear_away, open_to_others
 from routebook.server.eventlog import log_event
 from routebook.server.kvfile import KvFile
-from routebook.server.lasting import again_and_again
+from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.memorywatch import LOOK_EVERY_S, MemoryWatch
 from routebook.server.notify import MinBrokerNotifier
@@ -87,6 +89,7 @@ class NameServer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._started_ms = _now_ms()
+        self._upkeep = Upkeep()
         self._clock = LoopClock(self._stalled, ticked=lambda: self._chronicle.note_awake())
         self._revision = Revision()
         limits = settings.limits
@@ -126,6 +129,7 @@ class NameServer:
             wall_ms=_wall_ms,
             mono_ms=_now_ms,
             restate=lambda: restate(self._routes, self._kv.tables, self._revision),
+            upkeep=self._upkeep,
             max_frame=settings.listen.max_frame,
             kv_at_start={namespace: dict(table) for namespace, table in pairs.items()},
             max_bytes=budgets.records,
@@ -156,6 +160,7 @@ class NameServer:
                 recent=self._chronicle.recent,
                 release_guard=self._release_guard,
                 remote=settings.allow_remote_config,
+                values_shown_to=settings.memory.kv_values_shown_to,
             ),
         )
         self._memory = MemoryWatch(self._account, shed=self._shed, pack=self._chronicle.pack)
@@ -170,6 +175,10 @@ class NameServer:
 
     async def __aenter__(self) -> "NameServer":
         self._chronicle.open()
+        own_files = (self._settings.data_dir / name for name in (NODE_ID, remoteconfig.FILE_NAME))
+        for path in (self._settings.kv_path, *own_files):
+            clear_away(path)  # what killed nodes left half written
+        self._upkeep.watch(asyncio.get_running_loop())
         try:
             view = await self._remembered()
             recovered = self._recover(view)
@@ -179,10 +188,12 @@ class NameServer:
                 self._services,
                 self._clock,
                 budgets=self._account.budgets,
+                upkeep=self._upkeep,
             )
             self._chronicle.pause = self._service.after_others
             await self._service.start()
         except BaseException:
+            self._upkeep.unwatch()
             await self._chronicle.stop()
             raise
         self._remote_config.set_shown("listenPort", str(self.port))
@@ -204,11 +215,17 @@ class NameServer:
         )
         if self._chronicle.folder is not None:
             # The file of pairs is written before the journal, and by others while no node runs.
-            self._record(list(catch_up_kv(view.kv, self._kv.tables, self._revision)))
+            pairs = tables_in_journal(self._kv.tables)
+            self._record(list(catch_up_kv(tables_in_journal(view.kv), pairs, self._revision)))
         self._chronicle.start()
         self._tasks = [
             asyncio.create_task(
-                again_and_again("watching memory", self._memory.look, every_s=LOOK_EVERY_S)
+                again_and_again(
+                    "watching memory",
+                    self._memory.look,
+                    every_s=LOOK_EVERY_S,
+                    upkeep=self._upkeep,
+                )
             ),
             asyncio.create_task(
                 again_and_again(
@@ -216,11 +233,15 @@ class NameServer:
                     self._kv_file.log_all,
                     every_s=KV_LOG_EVERY_S,
                     first_s=KV_LOG_FIRST_S,
+                    upkeep=self._upkeep,
                 )
             ),
             asyncio.create_task(
                 again_and_again(
-                    "summing up a window", self._sum_up, every_s=self._settings.memory.window_s
+                    "summing up a window",
+                    self._sum_up,
+                    every_s=self._settings.memory.window_s,
+                    upkeep=self._upkeep,
                 )
             ),
         ]
@@ -242,6 +263,7 @@ class NameServer:
         await self._production.close()
         await self._kv_file.flush()
         self._sum_up_now()
+        self._chronicle.tell_rest(last=True)
         self._record(
             [
                 NodeStopped(
@@ -254,6 +276,7 @@ class NameServer:
             ]
         )
         await self._chronicle.stop()
+        self._upkeep.unwatch()
 
     @property
     def host(self) -> str:
@@ -293,7 +316,10 @@ class NameServer:
             "guard": guard,
             "stalls": self._clock.status(),
             "work": self._service.work_status() if self._service is not None else {},
-            "ok": not guard["held"] and not journal.get("failing") and not memory["pressed"],
+            "tasks": self._upkeep.status(),
+            "ok": not (
+                guard["held"] or journal.get("failing") or memory["pressed"] or self._upkeep.failing
+            ),
         }
 
     def _memory_status(self) -> dict[str, object]:
@@ -365,8 +391,8 @@ class NameServer:
 
     def _record(self, events: Iterable[Event]) -> None:
         for event in events:
-            log_event(event)
-            self._chronicle.record(event)
+            if self._chronicle.record(event):
+                log_event(event)
             if isinstance(event, _NOTES):
                 continue  # nothing changed
             self._services.memo.clear()
@@ -429,7 +455,16 @@ class NameServer:
         return Reply(body=body) if body else not_found(request.ext_fields.get("topic"))
 
     def _report_settings(self) -> None:
-        logger.info("routebook %s, data folder %s", __version__, self._settings.data_dir)
+        data_dir, kv_path = self._settings.data_dir, self._settings.kv_path
+        logger.info("routebook %s, data folder %s", __version__, data_dir)
+        folder = self._chronicle.folder
+        paths = [kv_path] if folder is None else [data_dir, folder, kv_path]
+        if found := open_to_others(paths):
+            logger.warning(
+                "others may read what applications put here: %s; to keep it to the node, chmod 700"
+                " folders and chmod 600 files",
+                ", ".join(found),
+            )
         if self._fewer:
             logger.info("%s", self._fewer)
         if self._settings.ignored:

@@ -100,6 +100,7 @@ class MemorySettings:
     node_id: str | None = None
     fleet: str = ""
     warm_restart: bool = True
+    kv_values_shown_to: tuple[Network, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +243,7 @@ KEYS: dict[str, Key] = {
         Key("journalWindowSeconds", "60", "int:1-86400", "heartbeats and queries are summed up"),
         Key("nodeId", "", "text", "name of the node in its journal; default: made once and kept"),
         Key("fleet", "", "text", "name of the NameServers brokers know together with this one"),
+        Key("kvValuesShownTo", "", "networks", "who is sent values with the latest records"),
         Key("warmRestart", "true", "bool", "serve the routes of the journal after a restart"),
         Key("guardSharePercent", "50", "int:0-100", "hold brokers when more than this fall silent"),
         Key("guardMinBrokers", "10", "int", "but never when there were fewer than this"),
@@ -375,6 +377,7 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
             node_id=_name("nodeId", parsed["nodeId"]) or None,
             fleet=_name("fleet", parsed["fleet"]),
             warm_restart=parsed["warmRestart"],
+            kv_values_shown_to=parsed["kvValuesShownTo"],
         ),
         guard=GuardSettings(
             share_percent=parsed["guardSharePercent"],

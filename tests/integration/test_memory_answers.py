@@ -66,6 +66,7 @@ async def test_health_tells_what_the_node_has_and_how_its_journal_is(tmp_path: P
             "routes": 4,
             "guard": {"held": []},
             "fleet": "",
+            "tasks": {"failing": {}, "errors": 0, "last_error": None},
             "ok": True,
         }
         assert (journal["node"], journal["last_seq"]) == ("ns-1", 7)

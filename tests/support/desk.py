@@ -183,5 +183,5 @@ class Desk:
         return found[-1]
 
 
-async def _recent(topic: str | None, broker: str | None) -> Recent:
+async def _recent(topic: str | None, broker: str | None, values: bool) -> Recent:
     return Recent([b"one\n", b"two\n"], 1, 0, None)

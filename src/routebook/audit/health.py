@@ -61,6 +61,14 @@ class Stalls(msgspec.Struct, frozen=True):
     last: LastStall | None = None
 
 
+class Tasks(msgspec.Struct, frozen=True):
+    """What goes on in the background: ``failing`` are those that do now, and why."""
+
+    failing: dict[str, str] = {}
+    errors: int = 0
+    last_error: str | None = None
+
+
 class HeldFor(msgspec.Struct, frozen=True):
     """What a node holds in its tables for a peer."""
 
@@ -94,6 +102,7 @@ class Health(msgspec.Struct, frozen=True):
     journal: Journal = Journal()
     guard: Guard = Guard()
     stalls: Stalls = Stalls()
+    tasks: Tasks = Tasks()
     memory: Memory = Memory()
 
 

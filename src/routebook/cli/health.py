@@ -99,7 +99,7 @@ def _cells(report: Report | RelayReport) -> Sequence[object]:
         uptime = span(health.uptime_ms)
         state = Text(_state(report), style=style)
         return ("a relay", health.version, uptime, *counts, None, last_error, None, state)
-    journal, guard = health.journal, health.guard
+    journal, guard, tasks = health.journal, health.guard, health.tasks
     return (
         health.node,
         health.version,
@@ -111,7 +111,7 @@ def _cells(report: Report | RelayReport) -> Sequence[object]:
         journal.synced_seq,
         journal.lost,
         _stalls(health.stalls),
-        None if journal.last_error is None else one_line(journal.last_error),
+        one_line(last_error) if (last_error := journal.last_error or tasks.last_error) else None,
         f"{len(guard.held)} held until {to_second(guard.until_ms)}" if guard.held else None,
         Text(_state(report), style="green" if health.ok else "bold red"),
     )
@@ -149,4 +149,5 @@ def _state(report: Report | RelayReport) -> str:
         wrong.append("the journal cannot be written")
     if health.memory.pressed:
         wrong.append("its memory is used up")
+    wrong += [f"{plain(what)} fails ({plain(why)})" for what, why in health.tasks.failing.items()]
     return ", ".join(wrong) or "not ok"

@@ -11,6 +11,7 @@ from routebook.handlers.order import OrderTable
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.tally import QueryTally
 from routebook.settings import LiveSettings
+from routebook.settingtexts import Network
 from routebook.slices import Slices, finished
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import Link
@@ -45,13 +46,15 @@ class Control:
     """What a node tells of itself beyond RocketMQ's requests, and lets be done to it.
 
     ``recent`` gives the latest records about a topic, a broker, or everything.
-    ``remote`` allows changes to peers that are not on this machine.
+    ``remote`` allows changes to peers that are not on this machine. Others than those of
+    ``values_shown_to`` are told lengths of key-value values.
     """
 
     health: Callable[[], dict[str, object]]
-    recent: Callable[[str | None, str | None], Awaitable[Recent]]
+    recent: Callable[[str | None, str | None, bool], Awaitable[Recent]]
     release_guard: Callable[[str], int]
     remote: bool
+    values_shown_to: tuple[Network, ...] = ()
 
 
 @dataclass(slots=True)

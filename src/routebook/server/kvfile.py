@@ -10,10 +10,12 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from routebook.events import Event
+from routebook.printable import escaped, shortened
 from routebook.server.durable import replace_file
 from routebook.settings import SettingsError
 from routebook.slices import Slices
@@ -28,6 +30,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 APPLIED_A_SLICE = 50  # changes, with a record each
+MOST_LOGGED = 1000  # pairs
+LONGEST_LOGGED = 200  # characters of a name or a value
+LOGGED_A_SLICE = 50
 
 
 def load(path: Path) -> Tables:
@@ -162,8 +167,14 @@ class KvFile:
         if self._writer is not None:
             await asyncio.wait([self._writer])
 
-    def log_all(self) -> None:
-        """All pairs, one line each, as RocketMQ prints them."""
-        for namespace, table in self._store.tables.items():
-            for key, value in table.items():
-                logger.info("configTable NS: %s Key: %s Value: %s", namespace, key, value)
+    async def log_all(self) -> None:
+        """The pairs, one line each, as RocketMQ prints them; cut, and no more than a log takes."""
+        tables = self._store.tables
+        pairs = ((n, key, value) for n, table in tables.items() for key, value in table.items())
+        for number, pair in enumerate(list(islice(pairs, MOST_LOGGED))):
+            text = (escaped(shortened(part, LONGEST_LOGGED)) for part in pair)
+            logger.info("configTable NS: %s Key: %s Value: %s", *text)
+            if number % LOGGED_A_SLICE == LOGGED_A_SLICE - 1:
+                await asyncio.sleep(0)
+        if (all_pairs := sum(map(len, tables.values()))) > MOST_LOGGED:
+            logger.info("configTable: and %d more pairs", all_pairs - MOST_LOGGED)

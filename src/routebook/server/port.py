@@ -15,7 +15,7 @@ from routebook.server.acceptor import Acceptor
 from routebook.server.budget import FREE_BYTES, InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
 from routebook.server.descriptors import CONNECTION_BYTES
-from routebook.server.lasting import again_and_again
+from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.pending import Awaited, Pending, Share
 from routebook.server.rota import Lane, Rota
@@ -45,7 +45,9 @@ class Port:
         memo: Memo,
         clock: LoopClock | None = None,
         budgets: Budgets = BUDGETS,
+        upkeep: Upkeep | None = None,
     ) -> None:
+        self.upkeep = upkeep or Upkeep()
         self._listen = listen
         self._behind: set[Connection] = set()  # not yet heard to the end after a stall
         self._behind_at_ms = 0  # time paused when it was seen who they are
@@ -103,14 +105,19 @@ class Port:
         self.clock.begin()
         self._tasks.append(
             self.loop.create_task(
-                again_and_again("keeping watch", self._hear, every_s=TICK_MS / 1000)
+                again_and_again(
+                    "keeping watch", self._hear, every_s=TICK_MS / 1000, upkeep=self.upkeep
+                )
             )
         )
         if self.tls_context is not None:
             self._tasks.append(
                 self.loop.create_task(
                     again_and_again(
-                        "looking for new TLS files", self._tls_files.look, every_s=RELOAD_EVERY_S
+                        "looking for new TLS files",
+                        self._tls_files.look,
+                        every_s=RELOAD_EVERY_S,
+                        upkeep=self.upkeep,
                     )
                 )
             )

@@ -13,6 +13,7 @@ from routebook.handlers.dispatch import dispatch
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.handlers.slicing import recorded
 from routebook.server.connection import Connection
+from routebook.server.lasting import Upkeep
 from routebook.server.loopclock import LoopClock
 from routebook.server.port import BUDGETS, SLICE_S, Port
 from routebook.settings import ListenSettings, TlsSettings
@@ -36,12 +37,19 @@ class Service(Port):
         clock: LoopClock,
         *,
         budgets: Budgets = BUDGETS,
+        upkeep: Upkeep | None = None,
     ) -> None:
         def answer(request: Command, caller: Caller) -> Answer:
             return dispatch(request, services, caller)
 
         super().__init__(
-            listen, tls, dispatch=answer, memo=services.memo, clock=clock, budgets=budgets
+            listen,
+            tls,
+            dispatch=answer,
+            memo=services.memo,
+            clock=clock,
+            budgets=budgets,
+            upkeep=upkeep,
         )
         self._services = services
         self._hung_up: dict[Link, str] = {}  # while a stall is caught up with, and their peers
@@ -117,8 +125,9 @@ class Service(Port):
                     if self.loop.time() > until:
                         self.loop.call_soon(self._work_in_background)
                         return
-            except Exception:
+            except Exception as error:
                 logger.exception("something that nobody waited for failed; going on")
+                self.upkeep.erred("what nobody waited for", error)
             self._background.popleft()
 
     async def stop(self) -> None:
@@ -133,8 +142,9 @@ class Service(Port):
             self.loop.call_soon(self._clear_some)
 
     def _clear_some(self) -> None:
-        self._clearing = self._services.routes.topics.clear_some()
-        if self._clearing:
+        self._clearing = False  # whatever happens now, the next who leaves begins it again
+        if self._services.routes.topics.clear_some():
+            self._clearing = True
             self.loop.call_soon(self._clear_some)
 
     def sweep(self) -> None:
