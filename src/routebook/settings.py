@@ -16,6 +16,9 @@ from typing import Any
 from routebook.settingtexts import Network, parse
 
 
+LEAST_MEMORY = 192 * 2**20  # as in state.account
+
+
 class SettingsError(Exception):
     """One sentence about a value, or a combination, that a node cannot start with."""
 
@@ -323,6 +326,11 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
         raise SettingsError(
             "enableControllerInNamesrv=true: this node has no controller; run RocketMQ's own"
             " controller and point the brokers' controllerAddr at it, then remove the setting"
+        )
+    if 0 < parsed["memoryLimit"] < LEAST_MEMORY:
+        raise SettingsError(
+            f"memoryLimit must be 0 or at least {LEAST_MEMORY // 2**20}m, not"
+            f" {texts['memoryLimit']}: a node cannot serve with less"
         )
     texts["dataDir"] = texts["dataDir"] or str(home / "namesrv" / "routebook")
     texts["kvConfigPath"] = texts["kvConfigPath"] or str(home / "namesrv" / "kvConfig.json")
