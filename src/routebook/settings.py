@@ -15,7 +15,6 @@ from typing import Any
 
 from routebook.settingtexts import Network, parse
 
-
 LEAST_MEMORY = 192 * 2**20  # as in state.account
 
 
