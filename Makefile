@@ -9,7 +9,7 @@ DURATIONS := build/durations.txt
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install spark run demo test check fmt lint types unit peers differential worlds killrounds frozen bench scale golden clean
+.PHONY: help install spark run demo test check fmt lint types unit peers differential worlds killrounds siege frozen bench scale golden clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ worlds: spark ## check history, tables, alerts and report against thousands of g
 killrounds: install ## kill writers and nodes at random moments, 200 times each, and look what is left
 	@$(BIN)/python -m tests.killrounds --rounds 200
 	@$(BIN)/python -m tests.killrounds --what node --rounds 200
+
+siege: install ## attack a node in a cgroup of exactly its memoryLimit, in every way we know
+	@$(BIN)/python -m tests.siege $(ARGS)
 
 frozen: peers ## stop a node for 135 s between three real brokers; nobody alive may leave
 	@$(BIN)/python -m tests.killrounds --what frozen

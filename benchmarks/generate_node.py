@@ -27,6 +27,7 @@ from routebook.events import (
     RouteQueries,
 )
 from routebook.recovery import restate
+from routebook.slices import carried_out
 from routebook.state.facts import Fact
 from routebook.state.model import Member, Registration, VersionStamp
 from routebook.state.revision import Revision
@@ -103,7 +104,7 @@ class GeneratedNode:
                 self._speak(heapq.heappop(self._to_speak)[1])
 
     def _expire(self) -> None:
-        events, _ = self._table.expire(self._now_ms)
+        events, _ = carried_out(self._table.expire(self._now_ms))
         self._write(events)
         if events:
             for number in np.flatnonzero(self._beats.listed).tolist():
@@ -142,7 +143,7 @@ class GeneratedNode:
         self._up = True
         members = self._table.members
         if happening.value:
-            self._table.recovered_ms = self._now_ms
+            self._table.recovered(self._now_ms)
             for member in members.live():
                 member.link = member.other_link = None
                 members.hear(member, self._now_ms)
@@ -278,9 +279,11 @@ class GeneratedNode:
             match Ending(happening.value):
                 case Ending.ORDERLY:
                     names = broker.cluster, broker.name, broker.addr
-                    self._write(self._table.unregister(*names, link=link, peer=peer))
+                    leaving = self._table.unregister(*names, link=link, peer=peer)
+                    self._write(carried_out(leaving)[0])
                 case Ending.KILLED:
-                    self._write(self._table.close_link(link, Cause.CONNECTION_CLOSED, peer))
+                    closing = self._table.close_link(link, Cause.CONNECTION_CLOSED, peer)
+                    self._write(carried_out(closing)[0])
                 case Ending.SILENT:
                     self._fall_silent(number)
             self._note_whether_left(number)
@@ -337,7 +340,7 @@ class GeneratedNode:
             return
         topic = broker.created.pop(happening.value % len(broker.created))
         if self._up:
-            self._write(self._table.delete_topic(topic, None, peer=ADMIN))
+            self._write(carried_out(self._table.delete_topic(topic, None, peer=ADMIN))[0])
         self._change(happening.broker, happening)
 
     def _change(self, number: int, happening: Happening) -> None:
@@ -350,7 +353,8 @@ class GeneratedNode:
         if self._up:
             name = self._brokers[happening.broker].name
             writable = happening.kind is Kind.UNDRAIN
-            self._write(self._table.set_writable(name, writable=writable, peer=ADMIN)[1])
+            changes = self._table.set_writable(name, writable=writable, peer=ADMIN)
+            self._write(carried_out(changes)[0])
 
     # -- what is counted
 

@@ -36,6 +36,7 @@ from routebook.journal.record import CHAIN_START, Record, encode, hash_of
 from routebook.journal.segment import seal, summary_of
 from routebook.journal.snapshotfile import Snapshot, write
 from routebook.journal.view import View
+from routebook.slices import carried_out
 from routebook.state.model import Member, QueueShape, Registration, VersionStamp
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
@@ -146,10 +147,12 @@ class Day:
                 self._versions[name] = self._versions.get(name, 0) + 1
                 return self._register(name, planned.at_ms) if self._find(name) else []
             case "lose":
-                return self._table.close_link(self._links[name], Cause.CONNECTION_CLOSED, "")
+                closing = self._table.close_link(self._links[name], Cause.CONNECTION_CLOSED, "")
+                return carried_out(closing)[0]
             case "drain" | "undrain":
                 writable = planned.what == "undrain"
-                return self._table.set_writable(name, writable=writable, peer="10.9.9.9:51234")[1]
+                changes = self._table.set_writable(name, writable=writable, peer="10.9.9.9:51234")
+                return carried_out(changes)[0]
             case "stop":
                 return [NodeStopped(**self._note(Cause.STOP), brokers=self._count(), topics=0)]
             case "start":

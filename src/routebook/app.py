@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from types import TracebackType
 
 from routebook import __version__
@@ -26,27 +27,35 @@ from routebook.events import (
     RouteQueries,
     TopicsChanged,
 )
-from routebook.handlers.absence import Absences
-from routebook.handlers.memo import AnswerMemo
-from routebook.handlers.rendering import RouteRenderer
+from routebook.handlers.absence import MAX_TOPICS, Absences
+from routebook.handlers.memo import MAX_BYTES, AnswerMemo
+from routebook.handlers.order import MAX_ORDER_BYTES, ORDER_NAMESPACE, OrderTable
+from routebook.handlers.rendering import MAX_KEPT_BYTES, RouteRenderer
 from routebook.handlers.routes import not_found
 from routebook.handlers.services import Control, Services
 from routebook.handlers.tally import QueryTally
 from routebook.journal.errors import JournalError
+from routebook.journal.pairs import tables_in_journal
 from routebook.journal.view import View
 from routebook.recovery import catch_up_kv, recover, restate, restore
-from routebook.server import kvfile
-from routebook.server.chronicle import Chronicle
+from routebook.server import kvfile, remoteconfig
+from routebook.server.available import memory_limit
+from routebook.server.chronicle import NODE_ID, Chronicle
+from routebook.server.descriptors import connections_within
+from routebook.server.durable import clear_away, open_to_others
 from routebook.server.eventlog import log_event
 from routebook.server.kvfile import KvFile
-from routebook.server.lasting import again_and_again
+from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
+from routebook.server.memorywatch import LOOK_EVERY_S, MemoryWatch
 from routebook.server.notify import MinBrokerNotifier
 from routebook.server.remoteconfig import RemoteConfig
 from routebook.server.service import Service
 from routebook.server.tls import client_context
 from routebook.server.windows import sum_up
-from routebook.settings import LiveSettings, Settings, SettingsError
+from routebook.settings import ListenSettings, LiveSettings, Settings, SettingsError
+from routebook.state.account import Account, Kind, shared_out
+from routebook.state.costs import LONGEST_NAME
 from routebook.state.guard import GuardSettings
 from routebook.state.kv import KvStore
 from routebook.state.listening import Stall
@@ -58,6 +67,7 @@ logger = logging.getLogger(__name__)
 
 KV_LOG_FIRST_S = 60.0
 KV_LOG_EVERY_S = 600.0
+ABSENT_BYTES = 150 + LONGEST_NAME  # of a topic whose last broker has left
 
 _NOTES = (
     RequestRefused,
@@ -79,16 +89,32 @@ class NameServer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._started_ms = _now_ms()
+        self._upkeep = Upkeep()
         self._clock = LoopClock(self._stalled, ticked=lambda: self._chronicle.note_awake())
         self._revision = Revision()
+        limits = settings.limits
+        self._account = Account(
+            shared_out(memory_limit(limits.memory)),
+            peer_percent=limits.peer_percent,
+            broker_percent=limits.broker_percent,
+        )
+        budgets, used = self._account.budgets, self._account.used
         pairs = kvfile.load(settings.kv_path)
-        self._kv = KvStore(self._revision, settings.limits.max_kv_bytes, pairs)
+        self._kv = KvStore(
+            self._revision,
+            limits.max_kv_bytes,
+            pairs,
+            self._account,
+            max_table_bytes={ORDER_NAMESPACE: MAX_ORDER_BYTES},
+        )
         self._kv_file = KvFile(settings.kv_path, self._kv, self._record)
         guard = settings.guard
         self._routes = RouteTable(
             self._revision,
-            max_topics_per_broker=settings.limits.max_topics_per_broker,
-            max_route_entries=settings.limits.max_route_entries,
+            max_topics_per_broker=limits.max_topics_per_broker,
+            max_route_entries=limits.max_route_entries,
+            max_brokers_per_group=limits.max_brokers_per_group,
+            account=self._account,
             guard=GuardSettings(
                 share_percent=guard.share_percent,
                 min_brokers=guard.min_brokers,
@@ -103,8 +129,11 @@ class NameServer:
             wall_ms=_wall_ms,
             mono_ms=_now_ms,
             restate=lambda: restate(self._routes, self._kv.tables, self._revision),
+            upkeep=self._upkeep,
             max_frame=settings.listen.max_frame,
             kv_at_start={namespace: dict(table) for namespace, table in pairs.items()},
+            max_bytes=budgets.records,
+            noted=lambda latest: used.__setitem__(Kind.RECORDS, latest),
         )
         self._remote_config = RemoteConfig(settings, self._revision, self._use, self._record)
         self._notifier = MinBrokerNotifier(client_context(settings.tls))
@@ -112,16 +141,17 @@ class NameServer:
         self._services = Services(
             routes=self._routes,
             kv=self._kv,
-            renderer=RouteRenderer(self._routes),
-            memo=AnswerMemo(tally),
+            renderer=RouteRenderer(self._routes, min(MAX_KEPT_BYTES, budgets.caches // 4)),
+            memo=AnswerMemo(tally, min(MAX_BYTES, budgets.caches // 2)),
             tally=tally,
-            absences=Absences(_wall_ms()),
+            absences=Absences(_wall_ms(), min(MAX_TOPICS, budgets.caches // 4 // ABSENT_BYTES)),
+            order=OrderTable(self._kv),
             live=settings.live,
             record=self._record,
             now_ms=self._clock.now_ms,
             started_ms=self._clock.now_ms(),
             max_frame=settings.listen.max_frame,
-            max_topics_per_broker=settings.limits.max_topics_per_broker,
+            max_topics_per_broker=limits.max_topics_per_broker,
             commit_kv=self._kv_file.commit,
             config_text=self._remote_config.text,
             update_config=self._remote_config.update,
@@ -130,8 +160,10 @@ class NameServer:
                 recent=self._chronicle.recent,
                 release_guard=self._release_guard,
                 remote=settings.allow_remote_config,
+                values_shown_to=settings.memory.kv_values_shown_to,
             ),
         )
+        self._memory = MemoryWatch(self._account, shed=self._shed, pack=self._chronicle.pack)
         self._production = ProductionRoutes(settings.test_cluster)
         if settings.test_cluster.enabled:
             self._services.find_in_production = self._find_in_production
@@ -139,17 +171,29 @@ class NameServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._window_began_ms = self._clock.now_ms()
         self._window_began_seq = 0
+        self._fewer = ""  # connections than the settings say, and why
 
     async def __aenter__(self) -> "NameServer":
         self._chronicle.open()
+        own_files = (self._settings.data_dir / name for name in (NODE_ID, remoteconfig.FILE_NAME))
+        for path in (self._settings.kv_path, *own_files):
+            clear_away(path)  # what killed nodes left half written
+        self._upkeep.watch(asyncio.get_running_loop())
         try:
             view = await self._remembered()
             recovered = self._recover(view)
             self._service = Service(
-                self._settings.listen, self._settings.tls, self._services, self._clock
+                self._within_limits(self._settings.listen),
+                self._settings.tls,
+                self._services,
+                self._clock,
+                budgets=self._account.budgets,
+                upkeep=self._upkeep,
             )
+            self._chronicle.pause = self._service.after_others
             await self._service.start()
         except BaseException:
+            self._upkeep.unwatch()
             await self._chronicle.stop()
             raise
         self._remote_config.set_shown("listenPort", str(self.port))
@@ -171,20 +215,33 @@ class NameServer:
         )
         if self._chronicle.folder is not None:
             # The file of pairs is written before the journal, and by others while no node runs.
-            self._record(list(catch_up_kv(view.kv, self._kv.tables, self._revision)))
+            pairs = tables_in_journal(self._kv.tables)
+            self._record(list(catch_up_kv(tables_in_journal(view.kv), pairs, self._revision)))
         self._chronicle.start()
         self._tasks = [
+            asyncio.create_task(
+                again_and_again(
+                    "watching memory",
+                    self._memory.look,
+                    every_s=LOOK_EVERY_S,
+                    upkeep=self._upkeep,
+                )
+            ),
             asyncio.create_task(
                 again_and_again(
                     "logging all pairs",
                     self._kv_file.log_all,
                     every_s=KV_LOG_EVERY_S,
                     first_s=KV_LOG_FIRST_S,
+                    upkeep=self._upkeep,
                 )
             ),
             asyncio.create_task(
                 again_and_again(
-                    "summing up a window", self._sum_up, every_s=self._settings.memory.window_s
+                    "summing up a window",
+                    self._sum_up,
+                    every_s=self._settings.memory.window_s,
+                    upkeep=self._upkeep,
                 )
             ),
         ]
@@ -206,6 +263,7 @@ class NameServer:
         await self._production.close()
         await self._kv_file.flush()
         self._sum_up_now()
+        self._chronicle.tell_rest(last=True)
         self._record(
             [
                 NodeStopped(
@@ -218,6 +276,7 @@ class NameServer:
             ]
         )
         await self._chronicle.stop()
+        self._upkeep.unwatch()
 
     @property
     def host(self) -> str:
@@ -238,6 +297,7 @@ class NameServer:
         members = self._routes.members.live()
         journal = self._chronicle.status()
         guard = self._guard_status()
+        memory = self._memory_status()
         return {
             "node": self._chronicle.node_id,
             "fleet": self._chronicle.identity.fleet,
@@ -251,11 +311,21 @@ class NameServer:
             "unconfirmed": sum(not member.confirmed for member in members),
             "topics": self._routes.topics.known,
             "routes": self._routes.topics.entries,
+            "memory": memory,
             "journal": journal,
             "guard": guard,
             "stalls": self._clock.status(),
-            "ok": not guard["held"] and not journal.get("failing"),
+            "work": self._service.work_status() if self._service is not None else {},
+            "tasks": self._upkeep.status(),
+            "ok": not (
+                guard["held"] or journal.get("failing") or memory["pressed"] or self._upkeep.failing
+            ),
         }
+
+    def _memory_status(self) -> dict[str, object]:
+        if (service := self._service) is not None:
+            self._account.used |= service.memory()
+        return self._memory.status()
 
     def _guard_status(self) -> dict[str, object]:
         """Whom the guard holds, since when and until when by the wall clock, and why."""
@@ -282,6 +352,15 @@ class NameServer:
             "window_ms": why.window_ms,
         }
 
+    def _within_limits(self, listen: ListenSettings) -> ListenSettings:
+        budgets = self._account.budgets
+        connections, self._fewer = connections_within(listen.max_connections, budgets.answers)
+        return replace(
+            listen,
+            max_buffered_bytes=min(listen.max_buffered_bytes, budgets.frames),
+            max_connections=connections,
+        )
+
     async def _remembered(self) -> View:
         """What the journal says the node knew."""
         folder = self._chronicle.folder
@@ -295,7 +374,7 @@ class NameServer:
 
     def _recover(self, view: View) -> int:
         """Go on with what the node knew; how many brokers that is."""
-        self._revision.value = max(self._revision.value, view.revision)
+        self._revision.value = self._chronicle.revision_after(view.revision)
         if not self._settings.memory.warm_restart:
             self._routes.members.skip_generations(view.generation)
             return 0
@@ -312,15 +391,16 @@ class NameServer:
 
     def _record(self, events: Iterable[Event]) -> None:
         for event in events:
-            log_event(event)
-            self._chronicle.record(event)
+            if self._chronicle.record(event):
+                log_event(event)
             if isinstance(event, _NOTES):
                 continue  # nothing changed
             self._services.memo.clear()
             self._services.renderer.clear()
             if isinstance(event, BrokerLeft):
-                topics = self._routes.topics.abandoned(event.cluster, event.broker)
-                self._services.absences.note(event, _wall_ms(), topics)
+                if event.topics_lost:
+                    topics = self._routes.topics.abandoned(event.cluster, event.broker)
+                    self._services.absences.note(event, _wall_ms(), topics)
                 if self._service is not None:
                     self._service.clear_away()
             elif isinstance(event, TopicsChanged):
@@ -345,11 +425,15 @@ class NameServer:
             ]
         )
 
+    def _shed(self) -> None:
+        self._services.memo.clear()
+        self._services.renderer.clear()
+
     def _release_guard(self, peer: str) -> int:
         assert self._service is not None  # somebody asked
-        events, links = self._routes.release_guard(peer, now_ms=self._clock.now_ms())
-        self._service.let_go(events, links)
-        return sum(isinstance(event, BrokerLeft) for event in events)
+        released, leaving = self._routes.release_guard(peer, now_ms=self._clock.now_ms())
+        self._service.let_go(leaving)
+        return released
 
     def _sum_up(self) -> None:
         self._sum_up_now(silent=self._chronicle.last_seq == self._window_began_seq)
@@ -371,7 +455,18 @@ class NameServer:
         return Reply(body=body) if body else not_found(request.ext_fields.get("topic"))
 
     def _report_settings(self) -> None:
-        logger.info("routebook %s, data folder %s", __version__, self._settings.data_dir)
+        data_dir, kv_path = self._settings.data_dir, self._settings.kv_path
+        logger.info("routebook %s, data folder %s", __version__, data_dir)
+        folder = self._chronicle.folder
+        paths = [kv_path] if folder is None else [data_dir, folder, kv_path]
+        if found := open_to_others(paths):
+            logger.warning(
+                "others may read what applications put here: %s; to keep it to the node, chmod 700"
+                " folders and chmod 600 files",
+                ", ".join(found),
+            )
+        if self._fewer:
+            logger.info("%s", self._fewer)
         if self._settings.ignored:
             logger.warning("settings that do nothing here: %s", ", ".join(self._settings.ignored))
         if self._settings.unknown:

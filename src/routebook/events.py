@@ -243,10 +243,37 @@ class JournalRecovered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsLost(Event):
-    """The disk could not keep up, or not be written; ``since_ms`` is wall time."""
+    """The disk could not keep up, or not be written; ``since_ms`` is wall time.
+
+    ``flooded`` of them were more than their peer may have written.
+    """
 
     count: int
     since_ms: int
+    flooded: int = 0
+
+
+class PeerNoise(NamedTuple):
+    """How many records of one peer address were counted and not written."""
+
+    peer: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseCounted(Event):
+    """Records that say little came faster than they are written; ``since_ms`` is wall time.
+
+    ``refused`` requests, ``conflicts`` and ``windows`` (heartbeat gaps, route queries) are in no
+    record of their own, ``count`` in all. ``peers`` are the addresses most of them came from.
+    """
+
+    since_ms: int
+    count: int
+    refused: int
+    conflicts: int
+    windows: int
+    peers: tuple[PeerNoise, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,7 @@ def restore(view: View, routes: RouteTable, *, now_ms: int) -> int:
             if owner in groups:
                 routes.topics.set_mapping(groups[owner], mapping)
     routes.members.skip_generations(view.generation)
-    routes.recovered_ms = now_ms
+    routes.recovered(now_ms)
     return sum(len(group.members) for group in groups.values())
 
 

@@ -7,14 +7,15 @@ environment. Sources, each overriding the ones before it:
     defaults, the -c file, updates made by mqadmin (318), the environment, the command line
 """
 
-import ipaddress
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+from routebook.settingtexts import Network, parse
+
+LEAST_MEMORY = 192 * 2**20  # as in state.account
 
 
 class SettingsError(Exception):
@@ -71,9 +72,15 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
+    """``memory`` 0: a share of what the cgroup or the machine has. Percents are of the tables."""
+
     max_topics_per_broker: int = 300_000
+    max_brokers_per_group: int = 64
     max_route_entries: int = 10_000_000
     max_kv_bytes: int = 8 * 1024 * 1024
+    memory: int = 0
+    peer_percent: int = 50
+    broker_percent: int = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,7 @@ class MemorySettings:
     node_id: str | None = None
     fleet: str = ""
     warm_restart: bool = True
+    kv_values_shown_to: tuple[Network, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +151,7 @@ class Key:
 
     name: str
     default: str
-    kind: str  # text, int, int:LOW-HIGH, bool, path, choice:a|b|c, networks
+    kind: str  # text, size, int, int:LOW-HIGH, bool, path, choice:a|b|c, networks
     help: str
     live: bool = False
 
@@ -207,16 +215,20 @@ KEYS: dict[str, Key] = {
         Key("serverSocketBacklog", "1024", "int:0-65535", "backlog of the listening socket; 0 = 1"),
         Key("serverSocketSndBufSize", "0", "int", "send buffer of connections; 0 = system"),
         Key("serverSocketRcvBufSize", "0", "int", "receive buffer of connections; 0 = system"),
-        Key("writeBufferHighWaterMark", "0", "int", "stop reading above; 0 in either = 1 MiB"),
-        Key("writeBufferLowWaterMark", "0", "int", "and go on below; 0 in either = 256 KiB"),
+        Key("writeBufferHighWaterMark", "0", "int", "bytes unsent above which no more is read"),
+        Key("writeBufferLowWaterMark", "0", "int", "and go on below; 0 in either = 0 in both"),
         Key("enableShutdownGracefully", "false", "bool", "send GO_AWAY while stopping"),
         Key("shutdownWaitTimeSeconds", "30", "int", "for at most this long"),
         Key("com.rocketmq.remoting.frameMaxLength", "16777216", "int:1024-", "largest frame"),
         Key("maxBufferedBytes", "67108864", "int", "memory for frames not yet complete"),
         Key("maxConnections", "65536", "int:1-", "connections served at once"),
         Key("maxTopicsPerBroker", "300000", "int:1-", "topics one broker may register"),
+        Key("maxBrokersPerGroup", "64", "int:1-", "brokers that may share a name, with ids"),
         Key("maxRouteEntries", "10000000", "int:1-", "topic and broker pairs held"),
         Key("maxKvBytes", "8388608", "int", "characters of all keys and values"),
+        Key("memoryLimit", "0", "size", "memory to stay under, as 2g; 0 = 3/4 of what there is"),
+        Key("memoryPeerPercent", "50", "int:1-100", "of the tables, what one peer may fill"),
+        Key("memoryBrokerPercent", "25", "int:1-100", "of the tables, what one broker may fill"),
         Key("frameTimeoutSeconds", "60", "int:1-", "time a peer has to complete a frame"),
         Key("journal", "true", "bool", "write a journal of all changes into dataDir"),
         Key(
@@ -233,6 +245,7 @@ KEYS: dict[str, Key] = {
         Key("journalWindowSeconds", "60", "int:1-86400", "heartbeats and queries are summed up"),
         Key("nodeId", "", "text", "name of the node in its journal; default: made once and kept"),
         Key("fleet", "", "text", "name of the NameServers brokers know together with this one"),
+        Key("kvValuesShownTo", "", "networks", "who is sent values with the latest records"),
         Key("warmRestart", "true", "bool", "serve the routes of the journal after a restart"),
         Key("guardSharePercent", "50", "int:0-100", "hold brokers when more than this fall silent"),
         Key("guardMinBrokers", "10", "int", "but never when there were fewer than this"),
@@ -305,13 +318,18 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
     for key in KEYS.values():
         text = texts[key.name]
         try:
-            parsed[key.name] = _parse(key.kind, text.lstrip("-") if key.ignored else text)
+            parsed[key.name] = parse(key.kind, text.lstrip("-") if key.ignored else text)
         except ValueError as error:
             raise SettingsError(f"{given.get(key.name, 'default')}: {key.name} {error}") from error
     if parsed["enableControllerInNamesrv"]:
         raise SettingsError(
             "enableControllerInNamesrv=true: this node has no controller; run RocketMQ's own"
             " controller and point the brokers' controllerAddr at it, then remove the setting"
+        )
+    if 0 < parsed["memoryLimit"] < LEAST_MEMORY:
+        raise SettingsError(
+            f"memoryLimit must be 0 or at least {LEAST_MEMORY // 2**20}m, not"
+            f" {texts['memoryLimit']}: a node cannot serve with less"
         )
     texts["dataDir"] = texts["dataDir"] or str(home / "namesrv" / "routebook")
     texts["kvConfigPath"] = texts["kvConfigPath"] or str(home / "namesrv" / "kvConfig.json")
@@ -347,8 +365,12 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
         live=live,
         limits=LimitSettings(
             max_topics_per_broker=parsed["maxTopicsPerBroker"],
+            max_brokers_per_group=parsed["maxBrokersPerGroup"],
             max_route_entries=parsed["maxRouteEntries"],
             max_kv_bytes=parsed["maxKvBytes"],
+            memory=parsed["memoryLimit"],
+            peer_percent=parsed["memoryPeerPercent"],
+            broker_percent=parsed["memoryBrokerPercent"],
         ),
         memory=MemorySettings(
             journal=parsed["journal"],
@@ -362,6 +384,7 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
             node_id=_name("nodeId", parsed["nodeId"]) or None,
             fleet=_name("fleet", parsed["fleet"]),
             warm_restart=parsed["warmRestart"],
+            kv_values_shown_to=parsed["kvValuesShownTo"],
         ),
         guard=GuardSettings(
             share_percent=parsed["guardSharePercent"],
@@ -405,7 +428,7 @@ def parse_live(values: Mapping[str, str]) -> LiveSettings:
     parsed: dict[str, Any] = {}
     for name in LIVE_KEYS:
         try:
-            parsed[name] = _parse(KEYS[name].kind, values[name])
+            parsed[name] = parse(KEYS[name].kind, values[name])
         except ValueError as error:
             raise ValueError(f"{name} {error}") from error
     return live_settings(parsed)
@@ -446,53 +469,3 @@ def _tls(parsed: Mapping[str, Any]) -> TlsSettings:
         outgoing=parsed["tls.enable"],
         outgoing_trust_cert_path=parsed["tls.client.trustCertPath"],
     )
-
-
-def _parse(kind: str, text: str) -> Any:
-    if kind.startswith("choice:"):
-        choices = kind.removeprefix("choice:").split("|")
-        if text.lower() not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}, not {text!r}")
-        return text.lower()
-    if kind.startswith("int"):
-        low, _, high = kind.removeprefix("int").removeprefix(":").partition("-")
-        return _parse_int(text, int(low or 0), int(high or 2**31 - 1))
-    return _PARSERS[kind](text)
-
-
-def _parse_int(text: str, low: int, high: int) -> int:
-    if not re.fullmatch(r"[0-9]{1,10}", text) or not low <= int(text) <= high:
-        raise ValueError(f"must be a whole number from {low} to {high}, not {text!r}")
-    return int(text)
-
-
-def _parse_port(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65535:
-        raise ValueError(f"must be a port from 0 to 65535, not {text!r}")
-    return int(text)
-
-
-def _parse_bool(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f"must be true or false, not {text!r}")
-    return text.lower() == "true"
-
-
-def _parse_networks(text: str) -> tuple[Network, ...]:
-    try:
-        return tuple(
-            ipaddress.ip_network(part.strip(), strict=False)
-            for part in re.split(r"[;,]", text)
-            if part.strip()
-        )
-    except ValueError as error:
-        raise ValueError(f"must be networks such as 10.0.0.0/8, not {text!r}") from error
-
-
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "text": str,
-    "path": lambda text: Path(text) if text else None,
-    "port": _parse_port,
-    "bool": _parse_bool,
-    "networks": _parse_networks,
-}

@@ -3,14 +3,20 @@
 A function that could hold the event loop for long is written as a generator: it yields
 whenever others may have a turn and returns its result. The server takes one slice at a
 time; whoever has time to wait calls ``finished``.
+
+Before its first change of anything such a function may yield ``NO_WAY_BACK``: until then it can be
+given up and begun anew.
 """
 
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Final, TypeVar, cast
 
 T = TypeVar("T")
+E = TypeVar("E")
 
 Slices = Generator[None, None, T]
+
+NO_WAY_BACK: Final = cast(None, True)
 
 
 def finished(slices: Slices[T]) -> T:
@@ -20,3 +26,13 @@ def finished(slices: Slices[T]) -> T:
             next(slices)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
+
+
+def carried_out(changes: Generator[list[E], None, T]) -> tuple[list[E], T]:
+    """Run all slices of a change of the tables at once; its events and its result."""
+    events: list[E] = []
+    while True:
+        try:
+            events += next(changes)
+        except StopIteration as done:
+            return events, done.value

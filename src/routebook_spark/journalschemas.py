@@ -54,6 +54,7 @@ MEMBERS = ArrayType(
 SUSPECTS = ArrayType(
     struct(cluster=STRING, broker=STRING, broker_id=LONG, addr=STRING, silent_ms=LONG)
 )
+NOISE = ArrayType(struct(peer=STRING, records=LONG))
 QUERIES = ArrayType(struct(topic=STRING, known=LONG, unknown=LONG, not_ready=LONG))
 
 # Members of ``data`` of all types of events together. Names that mean something else in different
@@ -126,6 +127,11 @@ DATA: dict[str, DataType] = {
     "to_ms": LONG,
     "longest_ms": LONG,
     "clock_ms": LONG,
+    "flooded": LONG,
+    "refused": LONG,
+    "conflicts": LONG,
+    "windows": LONG,
+    "peers": NOISE,
 }
 LINE = struct(
     v=LONG,

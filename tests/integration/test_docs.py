@@ -103,6 +103,20 @@ def test_tests_named_in_the_compatibility_document_exist() -> None:
     assert named <= known
 
 
+def test_every_limit_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "limits.md").read_text()
+    known = {
+        name
+        for path in ROOT.glob("tests/**/test_*.py")
+        for name in re.findall(r"def (test_\w+)", path.read_text())
+    }
+    for file in re.findall(r"`(tests/[\w/.]+)", text):
+        assert (ROOT / file).exists(), file
+    named = set(re.findall(r"`(?:tests/[\w/.]+::)?(test_\w+)`", text))
+    assert len(named) > 10
+    assert named <= known
+
+
 def test_every_setting_of_the_operations_table_is_one() -> None:
     from routebook.settings import KEYS
 

@@ -106,6 +106,31 @@ async def test_all_of_a_report_is_in_the_table() -> None:
     ]
 
 
+def test_what_nodes_hold_is_told_by_kind_and_by_peer(fleet: Fleet) -> None:
+    fleet.register(Broker(), ["orders", "payments"])
+
+    ran = fleet.run("health", "--memory")
+
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    columns = re.split(" {2,}", ran.lines[0])
+    assert columns[:5] == ["node", "resident", "limit", "tables", "of"]
+    assert {"topics", "mappings", "brokers", "pairs", "records", "answers"} < set(columns)
+    row = dict(zip(columns, re.split(" {2,}", ran.lines[2]), strict=True))
+    assert re.fullmatch(r"127\.0\.0\.1 \d+ B", row["most of the tables"])
+    assert re.fullmatch(r"\d+ MiB", row["resident"])
+    told = fleet.run("health", "--json").document["nodes"][0]["health"]["memory"]
+    assert told["kinds"]["topics"] > 2 * 100
+    assert told["peers"] == [{"peer": "127.0.0.1", "bytes": told["tables"]}]
+    assert told["resident"] < told["limit"]
+
+
+async def test_a_node_whose_memory_is_used_up_is_not_ok() -> None:
+    memory = {"limit": 1000, "resident": 990, "pressed": True, "kinds": {"topics": 5}}
+    ran, (address,) = await run_at("health", nodes=[reporting(report(ok=False, memory=memory))])
+
+    assert f"{address}: its memory is used up" in ran.stderr
+
+
 def test_a_node_that_is_down_is_not_ok(fleet: Fleet) -> None:
     down = f"127.0.0.1:{unused_port()}"
 

@@ -11,6 +11,7 @@ import pytest
 from routebook.events import BrokerConflict, Cause, RequestRefused
 from routebook.journal.folder import ACTIVE, Span
 from routebook.journal.reader import read
+from routebook.journal.record import decode
 from support.fleet import Ran, run_program
 from support.journals import (
     DAY_MS,
@@ -189,8 +190,24 @@ def test_cat_shows_all_records_in_sentences(tmp_path: Path) -> None:
 
 
 def test_cat_for_programs_gives_the_lines_as_they_are(folder: Path) -> None:
-    ran = run(folder, "cat", "--json", "--from", "seq:8")
+    ran = run(folder, "cat", "--json", "--from", "seq:8", "--values")
     assert ran.stdout.encode() == (folder / ACTIVE).read_bytes()
+
+
+def test_values_of_pairs_are_told_by_their_length_unless_they_are_asked_for(tmp_path: Path) -> None:
+    write_journal(tmp_path, every_event())
+    shown = run(tmp_path, "cat", "--type", "KvChanged").stdout
+    assert "was set to (10 characters) by an administrator" in shown
+    assert 'was set to "broker-a:8"' in run(tmp_path, "tail", "-n", "99", "--values").stdout
+    for kind in ("KvChanged", "StateRestated"):
+        [line] = run(tmp_path, "cat", "--json", "--type", kind).lines
+        [whole] = run(tmp_path, "cat", "--json", "--type", kind, "--values").lines
+        assert "broker-a:8" in whole
+        assert line == whole.replace("broker-a:8", "(10 characters)")  # its hash stays
+    out = tmp_path.parent / "out.jsonl"
+    run(tmp_path, "export", str(out))
+    assert len(list(map(decode, out.read_bytes().splitlines()))) == len(every_event())
+    assert b"broker-a:8" not in out.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -348,7 +365,7 @@ def test_stats_of_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz"])
 def test_export_writes_lines_packed_by_name(folder: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / name
-    ran = run(folder, "export", str(out), "--from", "seq:8")
+    ran = run(folder, "export", str(out), "--from", "seq:8", "--values")
     assert (ran.exit_code, ran.lines) == (0, [f"2 records written to {out}"])
     content = out.read_bytes()
     text = gzip.decompress(content) if name.endswith(".gz") else content

@@ -216,16 +216,32 @@ async def test_answers_come_in_the_order_of_the_puts_they_acknowledge(tmp_path: 
     assert found.ext_fields == {"value": "49"}
 
 
-def test_all_pairs_are_printed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_all_pairs_are_printed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     store = KvStore(Revision(), 1000, {"a": {"x": "1", "y": "2"}, "b": {}})
 
-    KvFile(tmp_path / "kvConfig.json", store, lambda events: None).log_all()
+    await KvFile(tmp_path / "kvConfig.json", store, lambda events: None).log_all()
 
     assert [record.getMessage() for record in caplog.records] == [
         "configTable NS: a Key: x Value: 1",
         "configTable NS: a Key: y Value: 2",
     ]
+
+
+async def test_what_is_printed_of_pairs_is_cut_and_has_no_control_characters(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    table = {f"key-{number}": "v" for number in range(3000)}
+    store = KvStore(Revision(), 10**6, {"a\x9b": {"k\n": "\x1b" + "x" * 100_000}, "b": table})
+
+    await KvFile(tmp_path / "kvConfig.json", store, lambda events: None).log_all()
+
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0].startswith("configTable NS: a\\u009b Key: k\\u000a Value: \\u001bxxx")
+    assert len(said[0]) < 400
+    assert len(said) == 1001
+    assert said[-1] == "configTable: and 2001 more pairs"
 
 
 async def test_pairs_are_printed_after_a_minute_and_then_every_ten(

@@ -49,7 +49,11 @@ async def test_health_tells_what_the_node_has_and_how_its_journal_is(tmp_path: P
             found = await client.health()
         assert found["uptime_ms"] >= 0
         journal = found.pop("journal")
+        assert set(found.pop("memory")) >= {"limit", "resident", "tables", "kinds", "peers"}
         assert set(found.pop("stalls")) == {"count", "paused_ms", "last"}
+        work = found.pop("work")
+        assert set(work) == {"waiting", "refused"}
+        assert set(work["refused"].values()) == {0}
         del found["uptime_ms"], found["wall_ms"], found["incarnation"]
         assert found == {
             "node": "ns-1",
@@ -62,6 +66,7 @@ async def test_health_tells_what_the_node_has_and_how_its_journal_is(tmp_path: P
             "routes": 4,
             "guard": {"held": []},
             "fleet": "",
+            "tasks": {"failing": {}, "errors": 0, "last_error": None},
             "ok": True,
         }
         assert (journal["node"], journal["last_seq"]) == ("ns-1", 7)

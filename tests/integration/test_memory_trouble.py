@@ -3,7 +3,6 @@
 import resource
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from routebook.events import (
 from routebook.journal.folder import ACTIVE
 from routebook.journal.replay import replay
 from routebook.journal.verify import verify
-from routebook.journal.writer import JournalSettings
 from routebook.server import chronicle
 from routebook.settings import SettingsError
 from support import raw
@@ -179,7 +177,7 @@ async def test_a_full_disk_delays_nobody_and_the_loss_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = journal_of(tmp_path)
-    monkeypatch.setattr(chronicle, "JournalSettings", partial(JournalSettings, max_queued=20))
+    monkeypatch.setattr(chronicle, "MAX_QUEUED", 20)
     disk = BadDisk(folder, monkeypatch)
 
     def journal(node: NameServer) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from routebook.events import (
 from routebook.journal.record import Record, decode
 from routebook.journal.replay import replay
 from routebook.journal.view import View
-from routebook.server import chronicle, past
+from routebook.server import latest, past
 from support import raw
 from support.brokers import Broker
 from support.memories import journal_of, names, stopping_first, written
@@ -26,6 +26,7 @@ from support.raw import Peer
 from support.waiting import eventually, wait_for
 
 RECENT = 19_002
+SHOWN = {"kv_values_shown_to": "127.0.0.0/8"}
 BROKERS = [Broker(f"broker-{x}", addr=f"127.0.0.{n}:10911") for n, x in enumerate("abc", 1)]
 STATED = GroupRestated | StateRestated
 Told = tuple[dict[str, str], list[Record]]
@@ -80,7 +81,7 @@ def check_whole(folder: Path, found: Told) -> list[Record]:
 
 @asynccontextmanager
 async def with_brokers(folder: Path, **settings: object) -> AsyncIterator[Peer]:
-    async with stopping_first(folder, **settings) as (_, peer):
+    async with stopping_first(folder, **SHOWN, **settings) as (_, peer):
         for broker in BROKERS:
             await broker.register(peer, ["orders", broker.name])
         await peer.call(raw.PUT_KV, namespace="n", key="orders", value="v")
@@ -103,7 +104,7 @@ async def test_after_an_orderly_restart_all_brokers_are_there(
         monkeypatch.setattr(past, "SMALL", 0)
     async with with_brokers(tmp_path):
         pass
-    async with stopping_first(tmp_path) as (_, peer):
+    async with stopping_first(tmp_path, **SHOWN) as (_, peer):
         recorded = check_whole(journal_of(tmp_path), await told(peer))
         assert names(recorded) == ["NodeStopped", "NodeStarted"]
         fields, about = await told(peer, topic="orders")
@@ -121,7 +122,7 @@ async def test_after_an_orderly_restart_all_brokers_are_there(
 async def test_what_was_forgotten_is_read_from_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chronicle, "RECENT_RECORDS", 3)
+    monkeypatch.setattr(latest, "MAX_RECORDS", 3)
     async with with_brokers(tmp_path) as peer:
         for value in "wxyz":
             await peer.call(raw.PUT_KV, namespace="n", key="other", value=value)
@@ -142,7 +143,7 @@ async def test_records_lost_before_are_no_state(
     async with with_brokers(tmp_path):
         pass
     [segment] = journal_of(tmp_path).glob("*.jsonl.gz")
-    async with stopping_first(tmp_path) as (_, peer):
+    async with stopping_first(tmp_path, **SHOWN) as (_, peer):
         segment.write_bytes(b"no")
         fields, records = await told(peer)
         assert fields["state"] == "no"
@@ -156,7 +157,7 @@ async def test_a_state_that_is_too_large_is_left_out(
     monkeypatch.setattr(past, "MAX_STATE", 500)
     async with with_brokers(tmp_path):
         pass
-    async with stopping_first(tmp_path) as (_, peer):
+    async with stopping_first(tmp_path, **SHOWN) as (_, peer):
         fields, records = await told(peer)
         assert (fields["state"], names(records)) == ("no", ["NodeStarted"])
         assert "ask for a topic or a broker" in fields["why"]
@@ -167,12 +168,12 @@ async def test_without_a_journal_there_is_a_state_until_something_is_forgotten(
 ) -> None:
     (tmp_path / "namesrv").mkdir()
     (tmp_path / "namesrv" / "kvConfig.json").write_text('{"configTable":{"n":{"k":"v"}}}')
-    async with local_node(tmp_path, journal=False) as node, Peer(node.port) as peer:
+    async with local_node(tmp_path, journal=False, **SHOWN) as node, Peer(node.port) as peer:
         await BROKERS[0].register(peer)
         fields, records = await told(peer)
         assert fields["state"] == "yes"
         assert played(records).kv == {"n": {"k": "v"}}
-        monkeypatch.setattr(chronicle, "RECENT_RECORDS", 1)
+        monkeypatch.setattr(latest, "MAX_RECORDS", 1)
         await BROKERS[1].register(peer)
         fields, _ = await told(peer)
         assert fields["state"] == "no"
@@ -196,3 +197,26 @@ async def test_after_a_kill_the_numbers_leap_and_nothing_is_missing(tmp_path: Pa
         assert isinstance(recovered, JournalRecovered)
         assert recovered.last_seq == recorded[0].seq
         assert not isinstance(recorded[0].event, NodeStopped)
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["thread", "process"])
+@pytest.mark.parametrize("shown_to", ["", "10.0.0.0/8", "::1"])
+async def test_values_are_sent_to_those_who_were_named_and_lengths_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown_to: str, small: bool
+) -> None:
+    if not small:
+        monkeypatch.setattr(past, "SMALL", 0)
+    settings = {"kv_values_shown_to": shown_to}
+    async with stopping_first(tmp_path, **settings) as (_, peer):
+        await peer.call(raw.PUT_KV, namespace="n", key="k", value="secret")
+        _, records = await told(peer)
+        assert played(records).kv == {"n": {"k": "(6 characters)"}}
+    async with stopping_first(tmp_path, **settings) as (_, peer):
+        await peer.call(raw.PUT_KV, namespace="n", key="k", value="x" * 5000)
+        for about in ({}, {"topic": "k"}):
+            fields, records = await told(peer, **about)
+            assert fields["state"] == "yes"
+            assert played(records).kv == {"n": {"k": "(5000 characters)"}}
+            assert "secret" not in str(records)
+        found = await peer.call(raw.GET_KV, namespace="n", key="k")
+        assert found.ext_fields == {"value": "x" * 5000}  # as in RocketMQ

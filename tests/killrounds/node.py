@@ -1,7 +1,7 @@
 """Rounds of kill -9 on a whole node under load, and what must hold after each restart.
 
 The routes it serves are those its journal tells. What was acknowledged and written is among them,
-every acknowledged pair is there, and no number that was ever given is given again.
+every acknowledged pair is there, and no number and no revision that was ever given is given again.
 """
 
 import json
@@ -63,6 +63,7 @@ class Sent:
     pairs: dict[str, str] = field(default_factory=dict)
     given_seq: int = 0
     synced_seq: int = 0
+    revision: int = 0  # the highest anybody was told
     _notes: list[tuple[int, list[int]]] = field(default_factory=list)
 
     def note(self, journal: dict[str, Any]) -> None:
@@ -185,7 +186,9 @@ def _act(peer: BlockingPeer, number: int, sent: Sent, chance: random.Random, nam
         topic = f"topic-{chance.randrange(500)}"
         assert peer.call(raw.DELETE_TOPIC, topic=topic).code == raw.SUCCESS
     else:
-        sent.note(health(peer)["journal"])
+        told = health(peer)
+        sent.revision = max(sent.revision, told["revision"])
+        sent.note(told["journal"])
 
 
 def _cut_power(journal: Path, synced_seq: int, chance: random.Random) -> bool:
@@ -210,6 +213,9 @@ def _check(node: NodeProcess, peer: BlockingPeer, before: View, sent: Sent, wher
     assert served == _told(before), f"{where}: it serves what its journal does not tell"
     found = health(peer)
     assert found["brokers"] == found["unconfirmed"] == len(list(before.brokers())), where
+    if before.seq:
+        assert found["revision"] > sent.revision, f"{where}: {found['revision']} again"
+    sent.revision = max(sent.revision, found["revision"])
     table = peer.call(raw.LIST_KV, namespace=NAMESPACE)
     pairs = table.value["table"] if table.code == raw.SUCCESS else {}
     assert sent.pairs.items() <= pairs.items(), f"{where}: acknowledged pairs are gone"

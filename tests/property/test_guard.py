@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from routebook.events import Cause, Event, GuardEngaged, GuardReleased
+from routebook.slices import carried_out
 from support.silence import ALL, HOLD_MS, TIMEOUT_MS, Silence
 
 SOME = st.sets(st.sampled_from(ALL), max_size=len(ALL))
@@ -38,7 +39,8 @@ class GuardMachine(RuleBasedStateMachine):
 
     @rule(number=ONE)
     def hangs_up(self, number: int) -> None:
-        events = self.silence.table.close_link(number + 1, Cause.CONNECTION_CLOSED, "p")
+        closing = self.silence.table.close_link(number + 1, Cause.CONNECTION_CLOSED, "p")
+        events, _ = carried_out(closing)
         self.silence.events += events
 
     @rule(numbers=SOME)

@@ -157,6 +157,7 @@ class ReplayMachine(RouteTableMachine):
         brokers = restore(self.view, self.table, now_ms=now_ms)
         for live in self.live.values():
             live.link = live.other_link = None
+            live.confirmed = False
             live.heard_ms = now_ms
         assert facts_of_view(self.view) == unconfirmed(before)
         started = NodeStarted(

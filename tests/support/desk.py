@@ -8,11 +8,12 @@ from routebook.events import Cause, Event
 from routebook.handlers.absence import Absences
 from routebook.handlers.dispatch import dispatch
 from routebook.handlers.memo import AnswerMemo
+from routebook.handlers.order import OrderTable
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.services import Caller, Control, Recent, Services
 from routebook.handlers.tally import QueryTally
 from routebook.settings import LiveSettings
-from routebook.slices import finished
+from routebook.slices import carried_out, finished
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
@@ -50,6 +51,7 @@ class Desk:
             memo=AnswerMemo(self.tally),
             tally=self.tally,
             absences=Absences(started_wall_ms=1_700_000_000_000),
+            order=OrderTable(self.kv),
             live=LiveSettings(**live),
             record=self._record,
             now_ms=lambda: self.now_ms,
@@ -126,14 +128,14 @@ class Desk:
         )
 
     def close(self, link: int, cause: Cause = Cause.CONNECTION_CLOSED) -> list[Event]:
-        events = self.routes.close_link(link, cause, f"peer-{link}")
+        events, _ = carried_out(self.routes.close_link(link, cause, f"peer-{link}"))
         self._record(events)
         return events
 
     def expire(self, after_ms: int = 0) -> list[int]:
         """Let time pass; returns the links of the brokers that expired."""
         self.now_ms += after_ms
-        events, links = self.routes.expire(self.now_ms)
+        events, links = carried_out(self.routes.expire(self.now_ms))
         self._record(events)
         return links
 
@@ -181,5 +183,5 @@ class Desk:
         return found[-1]
 
 
-async def _recent(topic: str | None, broker: str | None) -> Recent:
+async def _recent(topic: str | None, broker: str | None, values: bool) -> Recent:
     return Recent([b"one\n", b"two\n"], 1, 0, None)

@@ -5,6 +5,7 @@ Time is given: ``true_ms`` is what a perfect clock says, on which the node's own
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 from unittest.mock import patch
 
 from routebook import recovery
@@ -24,12 +25,15 @@ from routebook.events import (
 from routebook.journal.record import Record
 from routebook.journal.view import View
 from routebook.recovery import restate, restore
-from routebook.state.facts import Fact
+from routebook.slices import carried_out
+from routebook.state.facts import Changes, Fact
 from routebook.state.guard import GuardSettings
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import Registration
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
+
+T = TypeVar("T")
 
 LEAP = 2**20
 GUARD = GuardSettings(share_percent=50, min_brokers=3, window_ms=60_000, hold_ms=600_000)
@@ -197,13 +201,17 @@ class HistoryNode:
         return member is not None
 
     def close(self, link: int, peer: str) -> None:
-        self.write(self.table.close_link(link, Cause.CONNECTION_CLOSED, peer))
+        self.carry_out(self.table.close_link(link, Cause.CONNECTION_CLOSED, peer))
 
     def expire(self) -> list[int]:
         """The connections that were closed."""
-        events, links = self.table.expire(self.mono_ms)
+        return self.carry_out(self.table.expire(self.mono_ms))
+
+    def carry_out(self, changes: Changes[T]) -> T:
+        """All slices of a change at once; its result."""
+        events, result = carried_out(changes)
         self.write(events)
-        return links
+        return result
 
     # -- windows and administration
 

@@ -224,7 +224,7 @@ class World:
         for node in self.reach(broker):
             if node.name in broker.links:
                 link = broker.links.pop(node.name)
-                node.write(
+                node.carry_out(
                     node.table.unregister(
                         broker.cluster, broker.name, broker.addr, link=link, peer=broker.peer
                     )
@@ -274,10 +274,10 @@ class World:
         for node in up:
             if self.happens(1):
                 topic = f"topic-{self.rng.randrange(12)}"
-                node.write(node.table.delete_topic(topic, None, peer=peer))
+                node.carry_out(node.table.delete_topic(topic, None, peer=peer))
             if self.happens(1):
-                queues = [(self.rng.choice(self.names), self.shape())]
-                node.write(node.table.register_topic("topic-admin", queues, peer=peer))
+                queues = {self.rng.choice(self.names): self.shape()}
+                node.carry_out(node.table.register_topic("topic-admin", queues, peer=peer))
             if self.happens(2):
                 node.change_kv(f"key-{self.rng.randrange(3)}", self.rng.choice([None, "1", "2"]))
             if self.happens(0.5):
@@ -287,7 +287,7 @@ class World:
         for node in self.nodes:
             if node.up:
                 peer = ADMIN
-                node.write(node.table.set_writable(name, writable=writable, peer=peer)[1])
+                node.carry_out(node.table.set_writable(name, writable=writable, peer=peer))
 
     def queries(self) -> tuple[QueryCount, ...]:
         asked = self.rng.sample(range(16), 3)

@@ -32,6 +32,8 @@ from routebook.events import (
     NodeStalled,
     NodeStarted,
     NodeStopped,
+    NoiseCounted,
+    PeerNoise,
     QueryCount,
     QueueChange,
     RecordsLost,
@@ -195,6 +197,15 @@ def every_event() -> list[Event]:
         ),
         NodeStopped(**unasked(Cause.STOP), brokers=2, topics=40),
         JournalRecovered(**unasked(Cause.JOURNAL), last_seq=16, torn_bytes=90),
+        NoiseCounted(
+            **unasked(Cause.WINDOW),
+            since_ms=NOON_MS,
+            count=90_210,
+            refused=90_000,
+            conflicts=200,
+            windows=10,
+            peers=(PeerNoise("10.0.0.66", 90_190), PeerNoise("10.0.0.9", 10)),
+        ),
     ]
 
 
@@ -211,9 +222,43 @@ def numbered(number: int) -> KvChanged:
     )
 
 
-def topics_changed(*topics: str, broker: str = "broker-a") -> TopicsChanged:
+def request_refused(*, peer: str = "10.0.0.9:51234", reason: str = "no") -> RequestRefused:
+    return RequestRefused(
+        revision=7,
+        cause=Cause.REFUSED,
+        peer=peer,
+        request="REGISTER_BROKER",
+        subject="broker-a",
+        reason=reason,
+        answered_success=False,
+    )
+
+
+def broker_conflict(*, peer: str = "10.0.0.9:51234") -> BrokerConflict:
+    return BrokerConflict(
+        revision=7,
+        cause=Cause.CONFLICT,
+        peer=peer,
+        cluster="c1",
+        broker="broker-a",
+        broker_id=0,
+        kept="10.0.0.9:10911",
+        other="10.0.0.8:10911",
+        reason="both are alive",
+    )
+
+
+def heartbeat_gaps() -> HeartbeatGaps:
+    return HeartbeatGaps(
+        revision=7, cause=Cause.WINDOW, peer="", **_BROKER, window_ms=60_000, gaps_ms=(30_004,)
+    )
+
+
+def topics_changed(
+    *topics: str, broker: str = "broker-a", peer: str = "10.0.0.9:51234"
+) -> TopicsChanged:
     return TopicsChanged(
-        **_COMMON,
+        **{**_COMMON, "peer": peer},
         cluster="c1",
         broker=broker,
         changes=tuple(QueueChange(topic, None, _SHAPE) for topic in topics),
@@ -369,9 +414,10 @@ def run(script: str, folder: Path) -> str:
     head = f"from pathlib import Path\nfolder = Path({str(folder)!r})\n"
     lines = script.strip("\n").splitlines()
     indent = len(lines[0]) - len(lines[0].lstrip())
+    path = filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
     done = subprocess.run(
         [sys.executable, "-c", head + "\n".join(line[indent:] for line in lines)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True,
         text=True,
         timeout=60,

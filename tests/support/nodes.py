@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -28,7 +28,8 @@ class NodeProcess:
     """One node with a folder for its home, its files and its output.
 
     Listens on a free port of 127.0.0.1 unless ``args`` say otherwise; the block waits until the
-    node is ready and kills it at the end if it still runs.
+    node is ready and kills it at the end if it still runs. ``begun_by`` are words of a command
+    that becomes what follows them: ``sh -c 'ulimit -n 99; exec "$@"' sh``.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class NodeProcess:
         *args: str | Path,
         environment: Mapping[str, str] | None = None,
         port_from_file: bool = False,
+        begun_by: Sequence[str] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -44,6 +46,7 @@ class NodeProcess:
         self._args = [str(arg) for arg in args]
         self._environment = dict(environment or {})
         self._port_from_file = port_from_file
+        self._begun_by = begun_by
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
 
@@ -78,7 +81,12 @@ class NodeProcess:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("ROUTEBOOK_", "NAMESRV"))}
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "routebook", "serve", *self._defaults(), *self._args],
+                [
+                    *self._begun_by,
+                    *[sys.executable, "-m", "routebook", "serve"],
+                    *self._defaults(),
+                    *self._args,
+                ],
                 cwd=self.folder,
                 env={**kept, "HOME": str(self.folder), **self._environment},
                 stdin=subprocess.DEVNULL,

@@ -22,7 +22,7 @@ WIPE_WRITE, ADD_WRITE, DELETE_TOPIC, REGISTER_TOPIC = 205, 327, 216, 217
 UPDATE_CONFIG, GET_CONFIG = 318, 319
 MIN_BROKER_CHANGED = 905
 
-SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED, NO_PERMISSION = 0, 1, 3, 16
+SUCCESS, SYSTEM_ERROR, SYSTEM_BUSY, NOT_SUPPORTED, NO_PERMISSION = 0, 1, 2, 3, 16
 TOPIC_NOT_EXIST, QUERY_NOT_FOUND, GO_AWAY = 17, 22, 1500
 
 ONEWAY, RESPONSE = 2, 1
@@ -187,17 +187,26 @@ class Peer:
     """``async with Peer(node.port) as peer: answer = await peer.call(ROUTE, topic="T")``."""
 
     def __init__(
-        self, port: int, *, context: ssl.SSLContext | None = None, before: bytes = b""
+        self,
+        port: int,
+        *,
+        context: ssl.SSLContext | None = None,
+        before: bytes = b"",
+        source: str | None = None,
     ) -> None:
-        """``before`` is sent as soon as the connection is open, ahead of any TLS handshake."""
+        """``before`` is sent as soon as the connection is open, ahead of any TLS handshake.
+
+        ``source`` is the address to come from, of 127.0.0.0/8.
+        """
         self._port = port
+        self._source = (source, 0) if source is not None else None
         self._context = context
         self._before = before
         self._opaque = 0
 
     async def __aenter__(self) -> "Peer":
         self._reader, self._writer = await asyncio.open_connection(
-            "127.0.0.1", self._port, limit=1 << 26
+            "127.0.0.1", self._port, limit=1 << 26, local_addr=self._source
         )
         if self._before:
             self._writer.write(self._before)
@@ -320,8 +329,14 @@ class Peer:
 
 
 class BlockingPeer:
-    def __init__(self, port: int, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+    """``source`` is the address to come from, another one of this machine."""
+
+    def __init__(
+        self, port: int, *, timeout_s: float = ANSWER_TIMEOUT_S, source: str = "127.0.0.1"
+    ) -> None:
+        self.socket = socket.create_connection(
+            ("127.0.0.1", port), timeout=timeout_s, source_address=(source, 0)
+        )
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._opaque = 0
 

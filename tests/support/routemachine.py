@@ -18,9 +18,13 @@ from routebook.events import (
     StaticMapping,
     TopicsChanged,
 )
+from routebook.slices import carried_out
+from routebook.state.facts import Changes
 from routebook.state.model import QueueShape, Registration, VersionStamp
+from routebook.state.registrar import RegisterResult
 from routebook.state.revision import Revision
-from routebook.state.routes import RegisterResult, RouteTable
+from routebook.state.routes import RouteTable
+from support.accounts import check_account
 
 CLUSTERS = st.sampled_from(["c1", "c2"])
 NAMES = st.sampled_from(["a", "b"])
@@ -76,13 +80,14 @@ SAYINGS = st.builds(
 
 @dataclass(slots=True)
 class Live:
-    """A broker that must be there. One known from before a restart has no link."""
+    """A broker that must be there. One known from before a restart has no link at first."""
 
     name: str
     broker_id: int
     link: int | None
     other_link: int | None
     heard_ms: int
+    confirmed: bool = True
 
 
 class Story:
@@ -145,6 +150,9 @@ class RouteTableMachine(RuleBasedStateMachine):
     def hear(self, events: Iterable[Event]) -> None:
         self.story.hear(events)
 
+    def carry_out(self, changes: Changes[None]) -> None:
+        self.hear(carried_out(changes)[0])
+
     def heard(self, steps: Steps, *, closing: int, after: int | None) -> RegisterResult:
         """Take all steps; link ``closing`` is closed after so many of them."""
         taken, result = 0, None
@@ -198,7 +206,8 @@ class RouteTableMachine(RuleBasedStateMachine):
                 filter_servers=saying.filter_servers,
                 fingerprint=hash((cluster, name, addr, tuple(topics.items()), counter)),
                 link=link,
-                peer="p",
+                peer=f"10.0.0.{link}:5000",
+                shapes=len(set(topics.values())),
             ),
             now_ms=self.now_ms,
             delete_absent_topics=delete_absent,
@@ -254,15 +263,14 @@ class RouteTableMachine(RuleBasedStateMachine):
         if live is None:
             return
         live.heard_ms = self.now_ms
-        assert bool(events) == (live.link is None), "the first sign of life confirms, and no other"
-        if live.link is None:
-            live.link = link
-        elif link not in (live.link, live.other_link):
+        assert bool(events) == (not live.confirmed), "the first sign of life confirms, and no other"
+        live.confirmed = True  # but anybody can have said so
+        if link not in (live.link, live.other_link):
             live.other_link = link
 
     @rule(link=LINKS)
     def close_link(self, link: int) -> None:
-        self.hear(self.table.close_link(link, Cause.CONNECTION_CLOSED, "p"))
+        self.carry_out(self.table.close_link(link, Cause.CONNECTION_CLOSED, "p"))
         for key, live in list(self.live.items()):
             if live.other_link == link:
                 live.other_link = None
@@ -273,33 +281,33 @@ class RouteTableMachine(RuleBasedStateMachine):
 
     @rule(cluster=CLUSTERS, name=NAMES, addr=ADDRS)
     def unregister(self, cluster: str, name: str, addr: str) -> None:
-        self.hear(self.table.unregister(cluster, name, addr, link=99, peer="p"))
+        self.carry_out(self.table.unregister(cluster, name, addr, link=99, peer="p"))
         if (cluster, addr) in self.live and self.live[cluster, addr].name == name:
             del self.live[cluster, addr]
 
     @rule(ms=st.integers(1, 150))
     def time_passes(self, ms: int) -> None:
         self.now_ms += ms
-        events, links = self.table.expire(self.now_ms)
+        events, links = carried_out(self.table.expire(self.now_ms))
         left = {(e.cluster, e.addr): e.cause for e in events if isinstance(e, BrokerLeft)}
         self.hear(events)
         due = [key for key, b in self.live.items() if b.heard_ms + TIMEOUT_MS < self.now_ms]
         assert set(links) == {self.live[key].link for key in due} - {None}
         for key in due:
-            confirmed = self.live.pop(key).link is not None
+            confirmed = self.live.pop(key).confirmed
             assert left.pop(key) is (Cause.EXPIRED if confirmed else Cause.NOT_CONFIRMED)
         assert not left
 
     @rule(name=NAMES, writable=st.booleans())
     def set_writable(self, name: str, writable: bool) -> None:
-        _, events = self.table.set_writable(name, writable=writable, peer="p")
+        events, _ = carried_out(self.table.set_writable(name, writable=writable, peer="p"))
         self.hear(events)
 
     @rule(name=NAMES)
     def restore_writable(self, name: str) -> None:
         before = self.facts()[1]
         assert isinstance(before, dict)
-        _, events = self.table.restore_writable(name, peer="p")
+        events, _ = carried_out(self.table.restore_writable(name, peer="p"))
         self.hear(events)
         for group in self.table.members.groups_named(name):
             stands_in = group.acting_master and 0 not in group.members
@@ -311,14 +319,14 @@ class RouteTableMachine(RuleBasedStateMachine):
 
     @rule(topic=TOPICS, cluster=CLUSTERS | st.none())
     def delete_topic(self, topic: str, cluster: str | None) -> None:
-        self.hear(self.table.delete_topic(topic, cluster, peer="p"))
+        self.carry_out(self.table.delete_topic(topic, cluster, peer="p"))
         for group in self.table.topics.queues(topic):
             assert cluster is not None
             assert group.cluster != cluster
 
     @rule(topic=TOPICS, name=NAMES, shape=SHAPES)
     def register_topic(self, topic: str, name: str, shape: QueueShape) -> None:
-        self.hear(self.table.register_topic(topic, [(name, shape)], peer="p"))
+        self.carry_out(self.table.register_topic(topic, {name: shape}, peer="p"))
 
     @rule()
     def clear_some(self) -> None:
@@ -345,6 +353,10 @@ class RouteTableMachine(RuleBasedStateMachine):
         for (cluster, addr), live in self.live.items():
             expected.setdefault((cluster, live.name), {})[live.broker_id] = addr
         assert self.facts()[0] == expected
+
+    @rule()
+    def the_account_is_right_to_the_byte(self) -> None:
+        check_account(self.table)
 
     @invariant()
     def nothing_is_listed_that_nobody_watches(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from routebook.events import Event
+from routebook.slices import carried_out
 from routebook.state.guard import GuardSettings
 from routebook.state.model import Link, Member, QueueShape, Registration, VersionStamp
 from routebook.state.revision import Revision
@@ -49,6 +50,7 @@ class Silence:
         group: str | None = None,
         broker_id: int = 0,
         acting_master: bool | None = None,
+        peer: str | None = None,
     ) -> None:
         for number in numbers:
             steps = self.table.register(
@@ -68,7 +70,7 @@ class Silence:
                     filter_servers=None,
                     fingerprint=number,
                     link=number + 1 if link is None else link,
-                    peer=f"p{number}",
+                    peer=f"p{number}" if peer is None else peer,
                 ),
                 now_ms=self.now_ms,
             )
@@ -105,27 +107,28 @@ class Silence:
     def unregister(self, *numbers: int) -> None:
         for number in numbers:
             addr, group = f"b{number}:1", self.member(number).group.name
-            self.events += self.table.unregister("c", group, addr, link=number + 1, peer="p")
+            leaving = self.table.unregister("c", group, addr, link=number + 1, peer="p")
+            self.events += carried_out(leaving)[0]
 
     # -- what the node notices
 
     def pass_time(self, ms: int) -> list[Event]:
         """Let time pass and brokers expire; what happened at the end of it."""
         self.now_ms += ms
-        events, self.links = self.table.expire(self.now_ms)
+        events, self.links = carried_out(self.table.expire(self.now_ms))
         self.events += events
         return events
 
     def idle(self, *numbers: int) -> list[Event]:
         """The connections of these are closed because nothing came over them."""
-        events, self.links = self.table.idle_links(
-            {number + 1: f"p{number}" for number in numbers}, now_ms=self.now_ms
-        )
+        closed = {number + 1: f"p{number}" for number in numbers}
+        events, self.links = carried_out(self.table.idle_links(closed, now_ms=self.now_ms))
         self.events += events
         return events
 
     def release(self) -> list[Event]:
-        events, self.links = self.table.release_guard("admin:1", now_ms=self.now_ms)
+        _, released = self.table.release_guard("admin:1", now_ms=self.now_ms)
+        events, self.links = carried_out(released)
         self.events += events
         return events
 

@@ -27,6 +27,7 @@ from routebook.events import (
 )
 from routebook.journal.record import Record
 from routebook.journal.view import View
+from routebook.slices import carried_out
 from routebook.state.model import QueueShape, Registration, VersionStamp
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
@@ -175,17 +176,21 @@ class Story:
     ) -> "Story":
         """Its connection is closed."""
         link = self._links[broker, broker_id]
-        return self.add(*self._table.close_link(link, cause, self._peers[link]))
+        return self.add(*carried_out(self._table.close_link(link, cause, self._peers[link]))[0])
 
     def unregister(self, broker: str = "broker-a", *, host: int = 1, cluster: str = "c") -> "Story":
         peer, link = f"10.0.0.{host}:40112", self._links[broker, 0]
         return self.add(
-            *self._table.unregister(cluster, broker, f"10.0.0.{host}:10911", link=link, peer=peer)
+            *carried_out(
+                self._table.unregister(
+                    cluster, broker, f"10.0.0.{host}:10911", link=link, peer=peer
+                )
+            )[0]
         )
 
     def expire(self) -> "Story":
         """Brokers not heard of for their timeout are gone."""
-        return self.add(*self._table.expire(self.now_ms)[0])
+        return self.add(*carried_out(self._table.expire(self.now_ms))[0])
 
     def heartbeats(
         self,
@@ -212,10 +217,12 @@ class Story:
     # -- administrators and clients
 
     def set_writable(self, broker: str, *, writable: bool, peer: str) -> "Story":
-        return self.add(*self._table.set_writable(broker, writable=writable, peer=peer)[1])
+        return self.add(
+            *carried_out(self._table.set_writable(broker, writable=writable, peer=peer))[0]
+        )
 
     def delete_topic(self, topic: str, *, peer: str) -> "Story":
-        return self.add(*self._table.delete_topic(topic, None, peer=peer))
+        return self.add(*carried_out(self._table.delete_topic(topic, None, peer=peer))[0])
 
     def queries(
         self, topic: str, *, known: int = 0, unknown: int = 0, not_ready: int = 0

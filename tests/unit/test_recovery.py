@@ -151,14 +151,39 @@ def test_a_recovered_broker_in_a_new_role_registers_anew() -> None:
     assert after.last(BrokerRegistered).addrs_after == {0: "10.0.0.2:10911"}
 
 
-def test_a_confirmed_broker_lives_by_its_connection() -> None:
+@pytest.mark.parametrize("code", [RequestCode.BROKER_HEARTBEAT, RequestCode.QUERY_DATA_VERSION])
+def test_whoever_asks_about_a_recovered_broker_cannot_take_it_along(code: RequestCode) -> None:
+    after = restarted(registered("broker-a"))
+    after.ask(code, broker_fields(), VERSION, link=5)
+    assert after.close(5) == []
+    assert after.addrs()
+    after.register(link=6)
+    after.ask(code, broker_fields(), VERSION, link=7)
+    assert after.close(7) == []
+    assert after.addrs()
+
+
+def test_a_recovered_broker_that_was_heard_of_lives_by_its_deadline() -> None:
+    after = restarted(registered("broker-a"))
+    after.now_ms += LEASE_MS
+    after.ask(RequestCode.BROKER_HEARTBEAT, broker_fields(), link=5)
+    after.close(5)
+    after.expire(LEASE_MS)
+    assert after.addrs()
+    after.expire(1)
+    assert after.last(BrokerLeft).cause is Cause.EXPIRED
+
+
+def test_a_recovered_broker_that_registers_lives_by_that_connection() -> None:
     after = restarted(registered("broker-a"))
     after.ask(RequestCode.BROKER_HEARTBEAT, broker_fields(), link=5)
-    after.close(6)
-    assert after.addrs()
+    after.register(link=6)
+    assert kinds(after.events) == [BrokerConfirmed]
     after.close(5)
+    assert after.addrs()
+    after.close(6)
     assert after.last(BrokerLeft).cause is Cause.CONNECTION_CLOSED
-    assert after.addrs() == {}
+    assert after.last(BrokerLeft).generation == 1
 
 
 def test_an_unconfirmed_broker_does_not_leave_with_a_connection() -> None:
@@ -217,7 +242,7 @@ def test_a_recovered_broker_has_a_whole_lease(silent_ms: int, alive: bool) -> No
 def test_a_broker_that_was_confirmed_expires() -> None:
     after = restarted(registered("broker-a"))
     after.ask(RequestCode.BROKER_HEARTBEAT, broker_fields(), link=5)
-    assert after.expire(LEASE_MS + 1) == [5]
+    assert after.expire(LEASE_MS + 1) == []  # whose connection that was, nobody knows
     assert after.last(BrokerLeft).cause is Cause.EXPIRED
 
 

@@ -3,7 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from routebook.settings import KEYS, Settings, SettingsError, Source, make_settings, resolve
+from routebook.settings import (
+    KEYS,
+    LEAST_MEMORY,
+    Settings,
+    SettingsError,
+    Source,
+    make_settings,
+    resolve,
+)
+from routebook.state.account import LEAST
 
 HOME = Path("/home/mq")
 
@@ -171,3 +180,12 @@ def test_flags_and_variables_are_spelt_from_the_key() -> None:
     assert KEYS["listenPort"].env == "ROUTEBOOK_LISTEN_PORT"
     assert KEYS["tls.server.need.client.auth"].flag == "--tls-server-need-client-auth"
     assert KEYS["dataDir"].env == "ROUTEBOOK_DATA_DIR"
+
+
+def test_a_memory_limit_no_node_could_serve_with_stops_the_start(tmp_path: Path) -> None:
+    assert make_settings(tmp_path, memory_limit="192m").limits.memory == LEAST == LEAST_MEMORY
+    assert make_settings(tmp_path, memory_limit="2G").limits.memory == 2 * 1024**3
+    with pytest.raises(SettingsError, match="memoryLimit must be 0 or at least 192m, not 100m"):
+        make_settings(tmp_path, memory_limit="100m")
+    with pytest.raises(SettingsError, match="such as 805306368, 768m or 2g, not 'much'"):
+        make_settings(tmp_path, memory_limit="much")

@@ -61,6 +61,36 @@ class Stalls(msgspec.Struct, frozen=True):
     last: LastStall | None = None
 
 
+class Tasks(msgspec.Struct, frozen=True):
+    """What goes on in the background: ``failing`` are those that do now, and why."""
+
+    failing: dict[str, str] = {}
+    errors: int = 0
+    last_error: str | None = None
+
+
+class HeldFor(msgspec.Struct, frozen=True):
+    """What a node holds in its tables for a peer."""
+
+    peer: str
+    bytes: int
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Bytes. ``kinds`` is what they are held for; 0 throughout: the node does not count.
+
+    ``pressed``: the process is so large that nothing more is taken in.
+    """
+
+    limit: int = 0
+    resident: int = 0
+    tables: int = 0
+    tables_limit: int = 0
+    pressed: bool = False
+    kinds: dict[str, int] = {}
+    peers: tuple[HeldFor, ...] = ()
+
+
 class Health(msgspec.Struct, frozen=True):
     node: str
     version: str
@@ -72,6 +102,8 @@ class Health(msgspec.Struct, frozen=True):
     journal: Journal = Journal()
     guard: Guard = Guard()
     stalls: Stalls = Stalls()
+    tasks: Tasks = Tasks()
+    memory: Memory = Memory()
 
 
 class RelayHealth(msgspec.Struct, frozen=True):

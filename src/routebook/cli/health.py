@@ -8,6 +8,7 @@ from rich.text import Text
 
 from routebook.audit.health import RelayHealth, Stalls
 from routebook.cli.errors import Negative
+from routebook.cli.memory import memory_table
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, output_options, table_of
 from routebook.cli.plain import one_line, plain
@@ -28,8 +29,9 @@ COUNTS = ("brokers", "unconfirmed", "topics", "journal", "synced", "lost")
 
 @click.command()
 @output_options
+@click.option("--memory", "memory", is_flag=True, help="What is held in memory, and for whom.")
 @asking_options
-def health(asking: Asking, output: Output) -> None:
+def health(asking: Asking, memory: bool, output: Output) -> None:
     """Show how every node is: what it knows, its journal, its stalls, brokers its guard holds.
 
     Relays say that they are none, and how old their oldest answer is.
@@ -39,7 +41,7 @@ def health(asking: Asking, output: Output) -> None:
     """
     reports = output.show(
         lambda: take_reports(asking),
-        table=_table,
+        table=memory_table if memory else _table,
         data=lambda reports: {
             "nodes": [
                 {"node": str(node), "health": None, "error": excuse(found)}
@@ -97,7 +99,7 @@ def _cells(report: Report | RelayReport) -> Sequence[object]:
         uptime = span(health.uptime_ms)
         state = Text(_state(report), style=style)
         return ("a relay", health.version, uptime, *counts, None, last_error, None, state)
-    journal, guard = health.journal, health.guard
+    journal, guard, tasks = health.journal, health.guard, health.tasks
     return (
         health.node,
         health.version,
@@ -109,7 +111,7 @@ def _cells(report: Report | RelayReport) -> Sequence[object]:
         journal.synced_seq,
         journal.lost,
         _stalls(health.stalls),
-        None if journal.last_error is None else one_line(journal.last_error),
+        one_line(last_error) if (last_error := journal.last_error or tasks.last_error) else None,
         f"{len(guard.held)} held until {to_second(guard.until_ms)}" if guard.held else None,
         Text(_state(report), style="green" if health.ok else "bold red"),
     )
@@ -145,4 +147,7 @@ def _state(report: Report | RelayReport) -> str:
         wrong.append("holds silent brokers")
     if health.journal.failing:
         wrong.append("the journal cannot be written")
+    if health.memory.pressed:
+        wrong.append("its memory is used up")
+    wrong += [f"{plain(what)} fails ({plain(why)})" for what, why in health.tasks.failing.items()]
     return ", ".join(wrong) or "not ok"

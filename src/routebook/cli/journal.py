@@ -19,6 +19,7 @@ from routebook.cli.progress import progress_shown
 from routebook.history.times import AtSeq, AtTime, BadTime, Moment, parse
 from routebook.journal.errors import JournalError
 from routebook.journal.locate import locate
+from routebook.journal.pairs import line_without_values
 from routebook.journal.reader import Line, Progress, Range, follow, last_lines, read_lines
 from routebook.journal.record import Record, decode, event_types, place_of
 from routebook.journal.selection import Selection
@@ -112,6 +113,13 @@ def _selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(wrapped)
 
 
+_values_option = click.option(
+    "--values",
+    is_flag=True,
+    help="With the values of key-value pairs. Default: their lengths.",
+)
+
+
 def _range_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give ``command`` --from and --to as ``wanted``."""
 
@@ -186,8 +194,16 @@ def verify(folder: Path, output: Output) -> None:
 )
 @click.option("-f", "--follow", "following", is_flag=True, help="Go on with what is written next.")
 @_selection_options
+@_values_option
 @_common
-def tail(folder: Path, output: Output, lines: int, following: bool, selection: Selection) -> None:
+def tail(
+    folder: Path,
+    output: Output,
+    lines: int,
+    following: bool,
+    selection: Selection,
+    values: bool,
+) -> None:
     """Show the last records, and with -f those that are written from now on."""
     damage = _Damage()
     last = last_lines(folder, 1, damaged=damage.note)
@@ -197,12 +213,12 @@ def tail(folder: Path, output: Output, lines: int, following: bool, selection: S
         chosen=lambda line: _selected(line, selection, damage) is not None,
         damaged=damage.note,
     ):
-        _show(line, output, selection, damage)
+        _show(line, output, selection, damage, values=values)
     if following:
         after = place_of(last[0].text).seq if last else 0
         try:
             for line in follow(folder, from_seq=after + 1, wait=_wait, damaged=damage.note):
-                _show(line, output, selection, damage)
+                _show(line, output, selection, damage, values=values)
         except KeyboardInterrupt:
             pass  # how it is meant to end
     damage.complain()
@@ -211,15 +227,16 @@ def tail(folder: Path, output: Output, lines: int, following: bool, selection: S
 @journal.command()
 @_range_options
 @_selection_options
+@_values_option
 @_common
-def cat(folder: Path, output: Output, wanted: Range, selection: Selection) -> None:
+def cat(folder: Path, output: Output, wanted: Range, selection: Selection, values: bool) -> None:
     """Show all records, or those that the options choose, in order.
 
-    With --json the lines are as they are on disk.
+    With --json the lines are as they are on disk, but for values of key-value pairs.
     """
     damage = _Damage()
     for line in read_lines(folder, wanted, damaged=damage.note):
-        _show(line, output, selection, damage)
+        _show(line, output, selection, damage, values=values)
     damage.complain()
 
 
@@ -243,9 +260,16 @@ def stats(folder: Path, output: Output) -> None:
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @_range_options
 @_selection_options
+@_values_option
 @_common
 def export(
-    folder: Path, output: Output, file: Path, force: bool, wanted: Range, selection: Selection
+    folder: Path,
+    output: Output,
+    file: Path,
+    force: bool,
+    wanted: Range,
+    selection: Selection,
+    values: bool,
 ) -> None:
     """Write records to FILE, one JSON object a line, packed if its name ends in .gz.
 
@@ -256,7 +280,7 @@ def export(
         count = 0
         for line in read_lines(folder, wanted, progress=progress, damaged=damage.note):
             if _selected(line, selection, damage) is not None:
-                target.write(line.text)
+                target.write(line.text if values else line_without_values(line.text))
                 count += 1
     if str(file) != "-":
         output.show(
@@ -283,11 +307,15 @@ def _selected(line: Line, selection: Selection, damage: _Damage) -> Record | Non
     return record if selection.has(record) else None
 
 
-def _show(line: Line, output: Output, selection: Selection, damage: _Damage) -> None:
+def _show(
+    line: Line, output: Output, selection: Selection, damage: _Damage, *, values: bool
+) -> None:
     record = _selected(line, selection, damage)
     if record is not None:
         click.echo(
-            views.raw(line.text) if output.as_json else views.record(record, selection.topic)
+            views.raw(line.text, values=values)
+            if output.as_json
+            else views.record(record, selection.topic, values=values)
         )
 
 

@@ -13,6 +13,7 @@ from routebook.events import RouteQueries
 from routebook.history.sentences import Context, sentence
 from routebook.history.times import day, exact
 from routebook.history.words import counted as counted
+from routebook.journal.pairs import line_without_values, without_values
 from routebook.journal.record import Record
 from routebook.journal.selection import type_of
 from routebook.journal.stats import Stats
@@ -21,18 +22,21 @@ from routebook.journal.verify import Finding, Report
 _DAY_MS = 86_400_000
 
 
-def record(shown: Record, topic: str | None) -> str:
+def record(shown: Record, topic: str | None, *, values: bool) -> str:
     """One line: when, which, what."""
-    event = shown.event
+    event = shown.event if values else without_values(shown.event)
     if topic is not None and isinstance(event, RouteQueries):
         event = replace(event, topics=tuple(t for t in event.topics if t.topic == topic), others=0)
     told = sentence(event, Context(topic=topic))
     return f"{exact(shown.wall_ms)} {shown.seq} {type_of(shown.event)}: {one_line(told)}"
 
 
-def raw(line: bytes) -> str:
-    """A line as it is on disk, unless a terminal would stumble over it."""
-    text = line.decode(errors="replace").rstrip("\n")
+def raw(line: bytes, *, values: bool) -> str:
+    """A line as it is on disk, unless a terminal would stumble over it.
+
+    Without ``values`` those of key-value pairs are told by their length.
+    """
+    text = (line if values else line_without_values(line)).decode(errors="replace").rstrip("\n")
     return text if text.isprintable() else "".join(_escaped(character) for character in text)
 
 

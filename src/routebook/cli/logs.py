@@ -1,4 +1,8 @@
-"""Logging that never blocks the event loop: lines wait in a bounded queue for a writer thread."""
+"""Logging that never blocks the event loop: lines wait in a bounded queue for a writer thread.
+
+Whatever is in a line, it is one line: this is the one place where control characters of names and
+values are escaped, and where lines are cut and their rate is bounded.
+"""
 
 import logging
 import logging.handlers
@@ -9,20 +13,59 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from routebook.cli.lograte import LineRates, kind_of
+from routebook.printable import escaped, shortened
+
+LONGEST = 8 * 1024  # characters of a line; a traceback comes on lines of its own
+LONGEST_TRACEBACK = 64 * 1024
 _MAX_WAITING = 20_000
 _FLUSH_S = 2.0
 
 
+class PlainText(logging.Formatter):
+    """The message on one line; a traceback below it, indented: no line of it passes as another."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = shortened(escaped(record.getMessage()), LONGEST)
+        below = [self.formatException(record.exc_info)] if record.exc_info else []
+        if record.stack_info:
+            below.append(self.formatStack(record.stack_info))
+        lines = shortened("\n".join(below), LONGEST_TRACEBACK).split("\n") if below else []
+        return "\n  ".join((text, *map(escaped, lines)))
+
+
 class _QueueHandler(logging.handlers.QueueHandler):
-    """Counts lines that find the queue full instead of waiting."""
+    """Counts lines that find the queue full, or are too many of a kind, instead of waiting."""
 
     lost = 0
+
+    def __init__(self, waiting: "queue.Queue[logging.LogRecord]") -> None:
+        super().__init__(waiting)
+        self.setFormatter(PlainText())
+        self.rates = LineRates(lambda: time.monotonic_ns() // 1_000_000)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kind = kind_of(record)
+        try:
+            line = self.prepare(record)
+            if not self.rates.admits(kind, len(line.msg)):
+                return
+            if left_out := self.rates.note(kind):
+                self.enqueue(_note(record, left_out))
+            self.enqueue(line)
+        except Exception:  # noqa: BLE001 - a line that cannot be made must not stop its writer
+            self.handleError(record)
 
     def enqueue(self, record: logging.LogRecord) -> None:
         try:
             self.queue.put_nowait(record)
         except queue.Full:
             self.lost += 1
+
+
+def _note(record: logging.LogRecord, left_out: int) -> logging.LogRecord:
+    text = f"{left_out} lines like the next one were left out: there were too many"
+    return logging.LogRecord(record.name, logging.WARNING, "", 0, text, None, None)
 
 
 @contextmanager
@@ -48,5 +91,7 @@ def logging_to_stderr(level: int = logging.INFO) -> Iterator[None]:
         stopper = threading.Thread(target=listener.stop, daemon=True)
         stopper.start()
         stopper.join(_FLUSH_S)
+        if handler.rates.left_out:
+            sys.stderr.write(f"{handler.rates.left_out} log lines were left out: too many\n")
         if handler.lost:
             sys.stderr.write(f"{handler.lost} log lines were lost: stderr was not read\n")

@@ -125,7 +125,7 @@ def _run(settings: Settings, sources: str) -> None:
     # The tables hold millions of small objects and no cycles; walking them all is what a full
     # collection would do, and it would keep every request waiting.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(10_000, 2, 1500)
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a connection is a file
     try:

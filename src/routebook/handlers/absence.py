@@ -28,21 +28,25 @@ class _Departure:
     addr: str
     cause: Cause
     wall_ms: int
-    topics: frozenset[str]
+    topics: Collection[str]
 
 
 class Absences:
-    def __init__(self, started_wall_ms: int) -> None:
+    def __init__(self, started_wall_ms: int, max_topics: int = MAX_TOPICS) -> None:
+        self._max_topics = max_topics
         self._started_wall_ms = started_wall_ms
         self._departures: deque[_Departure] = deque(maxlen=MAX_DEPARTURES)
         self._topics = 0
         self._deleted: OrderedDict[str, tuple[int, str, str]] = OrderedDict()
 
     def note(self, event: Event, wall_ms: int, topics: Collection[str]) -> None:
-        """Remember what ``event`` took away; ``topics`` are those of a group that left."""
+        """Remember what ``event`` took away; ``topics`` are those of a group that left.
+
+        They are kept, not copied: a group that left does not change.
+        """
         if isinstance(event, BrokerLeft):
             if not event.addrs_after and topics:
-                self._note_departure(event, wall_ms, frozenset(topics))
+                self._note_departure(event, wall_ms, topics)
         elif isinstance(event, TopicsChanged):
             for change in event.changes:
                 if change.after is None:
@@ -66,12 +70,12 @@ class Absences:
             f" ({departure.addr}), left at {_time(departure.wall_ms)}, {because}"
         )
 
-    def _note_departure(self, event: BrokerLeft, wall_ms: int, topics: frozenset[str]) -> None:
+    def _note_departure(self, event: BrokerLeft, wall_ms: int, topics: Collection[str]) -> None:
         if len(self._departures) == MAX_DEPARTURES:
             self._topics -= len(self._departures.popleft().topics)
         self._departures.append(_Departure(event.broker, event.addr, event.cause, wall_ms, topics))
         self._topics += len(topics)
-        while self._topics > MAX_TOPICS and len(self._departures) > 1:
+        while self._topics > self._max_topics and self._departures:
             self._topics -= len(self._departures.popleft().topics)
 
 

@@ -2,7 +2,9 @@
 
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.wire.command import Command, Reply
-from routebook.wire.errors import BadRequest
+from routebook.wire.errors import BadRequest, BodyTooLarge
+
+MAX_CONFIG = 64 * 1024
 
 
 def get_config(request: Command, services: Services, caller: Caller) -> Reply:
@@ -10,6 +12,8 @@ def get_config(request: Command, services: Services, caller: Caller) -> Reply:
 
 
 def update_config(request: Command, services: Services, caller: Caller) -> Answer:
+    if len(request.body) > MAX_CONFIG:
+        raise BodyTooLarge("a configuration", MAX_CONFIG)
     try:
         text = request.body.decode()
     except UnicodeDecodeError as error:

@@ -40,9 +40,14 @@ async def get_recent(request: Command, services: Services, caller: Caller) -> Re
     were forgotten). One that ends in ``before.ASK_AGAIN`` will pass: a large journal takes seconds
     to read. A node from before there were states sends none
     of these but ``dropped``: to be taken as "no".
+
+    Values of key-value pairs are told to those the operator named (``kvValuesShownTo``), others
+    are told their lengths: "(10 characters)".
     """
     topic, broker = optional(request, "topic"), optional(request, "broker")
-    told = await services.control.recent(topic, broker)
+    address, control = _address(caller.peer), services.control
+    values = address is not None and any(address in net for net in control.values_shown_to)
+    told = await control.recent(topic, broker, values)
     fields = {
         "dropped": str(told.dropped),
         "from_seq": str(told.from_seq),
@@ -63,10 +68,15 @@ def release_guard(request: Command, services: Services, caller: Caller) -> Reply
 
 
 def _is_local(peer: str) -> bool:
+    address = _address(peer)
+    return address is not None and address.is_loopback
+
+
+def _address(peer: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         host, _ = split_address(peer)
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
-        return False
+        return None
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
+    return mapped or address

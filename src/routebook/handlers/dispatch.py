@@ -7,9 +7,9 @@ from routebook.handlers import admin, brokers, control, kv, routes, topics
 from routebook.handlers.errors import NoPermission
 from routebook.handlers.services import Answer, Caller, Handler, Services
 from routebook.slices import Slices
-from routebook.state.errors import NotDurable, TableFull
+from routebook.state.errors import NoRoom, NotDurable, TableFull
 from routebook.wire.codes import RequestCode, ResponseCode
-from routebook.wire.command import Command, Reply
+from routebook.wire.command import Command, Oversized, Reply
 from routebook.wire.errors import BadRequest, BodyTooLarge
 
 logger = logging.getLogger(__name__)
@@ -48,6 +48,7 @@ REJECTIONS: dict[type[Exception], ResponseCode] = {
     BadRequest: ResponseCode.SYSTEM_ERROR,
     BodyTooLarge: ResponseCode.SYSTEM_ERROR,
     TableFull: ResponseCode.SYSTEM_ERROR,
+    NoRoom: ResponseCode.SYSTEM_ERROR,
     NotDurable: ResponseCode.SYSTEM_ERROR,
     NoPermission: ResponseCode.NO_PERMISSION,
 }
@@ -57,6 +58,8 @@ def dispatch(request: Command, services: Services, caller: Caller) -> Answer:
     """The answer to ``request``; never raises."""
     handler = HANDLERS.get(request.code)
     if handler is None:
+        if isinstance(request, Oversized):
+            return rejection(request, services, caller, BadRequest(request.remark))
         return Reply(
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported"
         )

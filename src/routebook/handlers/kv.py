@@ -1,12 +1,16 @@
 """Key-value configuration (100, 101, 102, 219)."""
 
+from collections.abc import Mapping
+
 from routebook.handlers.services import Answer, Caller, Services
+from routebook.handlers.slicing import begun
+from routebook.slices import Slices
 from routebook.state.kv import KvChange
 from routebook.wire import bodies
 from routebook.wire.codes import ResponseCode
 from routebook.wire.command import Command, Reply
 from routebook.wire.errors import BadRequest
-from routebook.wire.headers import MAX_NAME
+from routebook.wire.headers import MAX_ECHOED
 
 
 def put_kv(request: Command, services: Services, caller: Caller) -> Answer:
@@ -36,21 +40,25 @@ def get_kv(request: Command, services: Services, caller: Caller) -> Reply:
     if value is None:
         return Reply(
             ResponseCode.QUERY_NOT_FOUND,
-            f"No config item, Namespace: {namespace[:MAX_NAME]} Key: {key[:MAX_NAME]}",
+            f"No config item, Namespace: {namespace[:MAX_ECHOED]} Key: {key[:MAX_ECHOED]}",
             {},
         )
     return Reply(ext_fields={"value": value})
 
 
-def get_kv_list(request: Command, services: Services, caller: Caller) -> Reply:
+def get_kv_list(request: Command, services: Services, caller: Caller) -> Answer:
     namespace = request.ext_fields.get("namespace")
     table = None if namespace is None else services.kv.find_table(namespace)
     if table is None:
         return Reply(
             ResponseCode.QUERY_NOT_FOUND,
-            f"No config item, Namespace: {'null' if namespace is None else namespace[:MAX_NAME]}",
+            f"No config item, Namespace: {'null' if namespace is None else namespace[:MAX_ECHOED]}",
         )
-    return Reply(body=bodies.kv_table(table))
+    return begun(_listed(dict(table)))
+
+
+def _listed(table: Mapping[str, str]) -> Slices[Reply]:
+    return Reply(body=(yield from bodies.kv_table(table)))
 
 
 def _item(request: Command) -> tuple[str, str]:

@@ -23,6 +23,7 @@ _ZERO = ord("0")
 MAX_HEADER = 512
 MAX_ENTRIES = 16_384
 MAX_BYTES = 64 * 1024 * 1024
+ENTRY_BYTES = 600  # beside its key and its body
 
 Parts = tuple[bytes, bytes, bytes, bytes, bytes]
 
@@ -30,7 +31,8 @@ Parts = tuple[bytes, bytes, bytes, bytes, bytes]
 class AnswerMemo:
     """Counts in ``tally`` what it answers; to be cleared when the tally is taken."""
 
-    def __init__(self, tally: QueryTally) -> None:
+    def __init__(self, tally: QueryTally, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._tally = tally
         self._kept: dict[bytes, tuple[bytes, bytes, bytes, int, int, Cell]] = {}
         self._bytes = 0
@@ -42,6 +44,8 @@ class AnswerMemo:
 
     def find(self, header: bytes) -> Parts | None:
         """The pieces of the whole answer frame, or None for a header not met lately."""
+        if len(header) > MAX_HEADER:
+            return None
         start = header.find(_OPAQUE) + 9
         end = header.find(b",", start)
         kept = self._kept.get(header[:start] + header[end:])
@@ -72,8 +76,8 @@ class AnswerMemo:
         if digits is None or int(digits[0]) != request.opaque or header[digits.end()] != 0x2C:
             return
         key = header[:start] + header[digits.end() :]
-        size = len(key) + len(reply.body)
-        if len(self._kept) >= MAX_ENTRIES or self._bytes + size > MAX_BYTES:
+        size = len(key) + len(reply.body) + ENTRY_BYTES
+        if len(self._kept) >= MAX_ENTRIES or self._bytes + size > self._max_bytes:
             self.clear()
         before, after = reply_around_opaque(reply)
         header_length = len(before) + len(after)

@@ -15,11 +15,13 @@ from routebook.wire import bodies
 
 MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 MAX_KEPT_BYTES = 32 * 1024 * 1024
+ENTRY_BYTES = 300  # beside its body
 _MAX_SHAPES = 1024  # per group; honest brokers have a handful
 
 
 class RouteRenderer:
-    def __init__(self, routes: RouteTable) -> None:
+    def __init__(self, routes: RouteTable, max_bytes: int = MAX_KEPT_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._routes = routes
         self._kept: dict[tuple[str, bool], bytes] = {}
         self._kept_bytes = 0
@@ -39,11 +41,12 @@ class RouteRenderer:
         if not queues:
             return None
         rendered = self.render(topic, queues, standard=standard, live=live)
-        if self._kept_bytes + len(rendered) > MAX_KEPT_BYTES:
+        size = len(rendered) + ENTRY_BYTES
+        if self._kept_bytes + size > self._max_bytes:
             self.clear()
-        if len(rendered) <= MAX_KEPT_BYTES:
+        if size <= self._max_bytes:
             self._kept[topic, standard] = rendered
-            self._kept_bytes += len(rendered)
+            self._kept_bytes += size
         return rendered
 
     def render(

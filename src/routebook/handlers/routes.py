@@ -1,13 +1,13 @@
 """Route queries (105): the request clients send most."""
 
+from routebook.handlers.order import ORDER_NAMESPACE
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.handlers.tally import KNOWN, NOT_READY, UNKNOWN
 from routebook.state.model import MASTER, Group
 from routebook.wire.codes import ResponseCode, Version
 from routebook.wire.command import Command, Reply
-from routebook.wire.headers import MAX_NAME, boolean
+from routebook.wire.headers import MAX_ECHOED, boolean
 
-ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 _NOT_FOUND = (
     "No topic route info in name server for the topic: %s\n"
     "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
@@ -40,14 +40,14 @@ def wants_standard(request: Command) -> bool:
 
 
 def not_found(topic: str | None) -> Reply:
-    name = "null" if topic is None else topic[:MAX_NAME]
+    name = "null" if topic is None else topic[:MAX_ECHOED]
     return Reply(ResponseCode.TOPIC_NOT_EXIST, _NOT_FOUND % name)
 
 
 def _not_found(topic: str, services: Services) -> Reply:
     """The words of the reference, and then why."""
     reply = not_found(topic)
-    if len(topic) > MAX_NAME:
+    if len(topic) > MAX_ECHOED:
         return reply
     reason = services.absences.reason(topic)
     return Reply(reply.code, f"{reply.remark}\nReason: {reason}")

@@ -1,14 +1,18 @@
 """What handlers work with."""
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from routebook.events import Event
 from routebook.handlers.absence import Absences
 from routebook.handlers.memo import AnswerMemo
+from routebook.handlers.order import OrderTable
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.tally import QueryTally
 from routebook.settings import LiveSettings
+from routebook.settingtexts import Network
+from routebook.slices import Slices, finished
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import Link
 from routebook.state.routes import RouteTable
@@ -42,18 +46,23 @@ class Control:
     """What a node tells of itself beyond RocketMQ's requests, and lets be done to it.
 
     ``recent`` gives the latest records about a topic, a broker, or everything.
-    ``remote`` allows changes to peers that are not on this machine.
+    ``remote`` allows changes to peers that are not on this machine. Others than those of
+    ``values_shown_to`` are told lengths of key-value values.
     """
 
     health: Callable[[], dict[str, object]]
-    recent: Callable[[str | None, str | None], Awaitable[Recent]]
+    recent: Callable[[str | None, str | None, bool], Awaitable[Recent]]
     release_guard: Callable[[str], int]
     remote: bool
+    values_shown_to: tuple[Network, ...] = ()
 
 
 @dataclass(slots=True)
 class Services:
-    """The parts of a node, joined by ``app``. ``live`` is replaced whole when it changes."""
+    """The parts of a node, joined by ``app``. ``live`` is replaced whole when it changes.
+
+    ``carry_on`` does work nobody waits for, a slice at a time.
+    """
 
     routes: RouteTable
     kv: KvStore
@@ -61,6 +70,7 @@ class Services:
     memo: AnswerMemo
     tally: QueryTally
     absences: Absences
+    order: OrderTable
     live: LiveSettings
     record: Callable[[Iterable[Event]], None]
     now_ms: Callable[[], int]
@@ -71,6 +81,7 @@ class Services:
     config_text: Callable[[], str]
     update_config: Callable[[str, Caller], Awaitable[None]]
     control: Control
+    carry_on: Callable[[Slices[Any]], None] = finished
     find_in_production: Callable[[Command], Awaitable[Reply]] | None = None
 
     def refused(self, request: Command, caller: Caller, reason: str) -> None:
@@ -85,7 +96,7 @@ class Services:
 _CODES = frozenset(RequestCode)
 _SUBJECT = ("clusterName", "brokerName", "brokerAddr", "topic", "namespace", "key")
 
-Answer = Reply | Awaitable[Reply] | Generator[None, None, Reply]
+Answer = Reply | Awaitable[Reply] | Slices[Reply]
 """At once, after the disk or another server was asked, or in slices."""
 
 Handler = Callable[[Command, Services, Caller], Answer]

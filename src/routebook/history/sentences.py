@@ -28,6 +28,7 @@ from routebook.events import (
     NodeStalled,
     NodeStarted,
     NodeStopped,
+    NoiseCounted,
     RecordsLost,
     RegistrationCompleted,
     RequestRefused,
@@ -50,6 +51,7 @@ from routebook.history.words import (
     origin,
     queues,
 )
+from routebook.journal.pairs import is_length
 from routebook.journal.record import UnknownEvent
 
 
@@ -300,10 +302,14 @@ def _kv(event: KvChanged, context: Context) -> str:
     if event.after is None:
         done = "was deleted"
     elif event.before is None:
-        done = f'was set to "{event.after}"'
+        done = f"was set to {_quoted(event.after)}"
     else:
-        done = f'was changed from "{event.before}" to "{event.after}"'
+        done = f"was changed from {_quoted(event.before)} to {_quoted(event.after)}"
     return f"{what} {done} {why_changed(event.cause, event.peer)}."
+
+
+def _quoted(value: str) -> str:
+    return value if is_length(value) else f'"{value}"'
 
 
 def _config(event: ConfigChanged, context: Context) -> str:
@@ -367,10 +373,11 @@ def _recovered(event: JournalRecovered, context: Context) -> str:
 
 def _lost(event: RecordsLost, context: Context) -> str:
     were = "record was" if event.count == 1 else "records were"
-    return (
-        f"{event.count} {were} lost since {to_second(event.since_ms)}: the disk did not take them"
-        " in time."
-    )
+    lost = f"{event.count} {were} lost since {to_second(event.since_ms)}"
+    if not event.flooded:
+        return f"{lost}: the disk did not take them in time."
+    many = "all" if event.flooded == event.count else f"{event.flooded} of them"
+    return f"{lost}: {many} came from peers that changed more than a journal takes of them."
 
 
 def _missing(event: RecordsMissing, context: Context) -> str:
@@ -430,6 +437,24 @@ def _guard_released(event: GuardReleased, context: Context) -> str:
     )
 
 
+def _noise(event: NoiseCounted, context: Context) -> str:
+    kinds = [
+        words
+        for count, words in (
+            (event.refused, counted(event.refused, "refusal")),
+            (event.conflicts, counted(event.conflicts, "conflict")),
+            (event.windows, f"{counted(event.windows, 'record')} of heartbeats and queries"),
+        )
+        if count
+    ]
+    loudest = [f"{noise.records} from {noise.peer}" for noise in event.peers]
+    return (
+        f"too many to write each of them down since {to_second(event.since_ms)}:"
+        f" {joined(kinds, ', ') or counted(event.count, 'record')}"
+        f"{f'; {listed(loudest)}' if loudest else ''}."
+    )
+
+
 def _unknown(event: UnknownEvent, context: Context) -> str:
     return f"{event.type} was recorded, which only a newer Routebook can explain."
 
@@ -454,6 +479,7 @@ _SENTENCES: dict[type[Event], Callable[[Any, Context], str]] = {
     NodeStalled: _stalled,
     JournalRecovered: _recovered,
     RecordsLost: _lost,
+    NoiseCounted: _noise,
     RecordsMissing: _missing,
     NothingRecorded: _nothing,
     ClockJumped: _jumped,

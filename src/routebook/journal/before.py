@@ -1,6 +1,6 @@
 """What a node believed before a record, as lines that a reader can begin with.
 
-    python -m routebook.journal.before FOLDER SEQ LIMIT [TOPIC [BROKER]]
+    python -m routebook.journal.before FOLDER SEQ LIMIT [TOPIC [BROKER [lengths]]]
 
 A node runs that as a process of its own when it is asked for its latest records: to know what came
 before them takes a replay, and the memory of a second node. "" stands for any topic or broker. The
@@ -16,6 +16,7 @@ import msgspec
 
 from routebook.journal.errors import JournalError
 from routebook.journal.narrowing import told_of
+from routebook.journal.pairs import without_values
 from routebook.journal.reader import last_lines
 from routebook.journal.record import Record, decode, encode, place_of
 from routebook.journal.replay import newest, replay
@@ -45,18 +46,25 @@ class _Head(msgspec.Struct):
 
 
 def before(
-    folder: Path, seq: int, *, limit: int, topic: str | None = None, broker: str | None = None
+    folder: Path,
+    seq: int,
+    *,
+    limit: int,
+    topic: str | None = None,
+    broker: str | None = None,
+    values: bool = True,
 ) -> Before:
     """What the node believed before the last record that precedes ``seq``, and that record.
 
     It tells how the time before had ended, in order or not; one that is not about ``topic`` or
-    ``broker`` is left out. Raises JournalError.
+    ``broker`` is left out. Without ``values`` those of pairs are told by their length. Raises
+    JournalError.
     """
     last = last_lines(
         folder, 1, chosen=lambda line: place_of(line.text).seq < seq, damaged=_unheard
     )
     preceding = decode(last[0].text) if last else None
-    ending = told_of(preceding, topic, broker) if preceding else None
+    ending = told_of(preceding, topic, broker, values=values) if preceding else None
     from_seq = seq if preceding is None or ending is None else preceding.seq
     start = newest(folder, upto=from_seq - 1, refused=_unheard)
     view = replay(folder, start, to_seq=from_seq - 1, damaged=_unheard).view
@@ -64,7 +72,7 @@ def before(
         return Before([], seq, _LOST)
     lines: list[bytes] = []
     size = 0
-    for line in _lines(view, preceding, topic, broker):
+    for line in _lines(view, preceding, topic, broker, values=values):
         lines.append(line)
         size += len(line)
         if size > limit:
@@ -75,14 +83,20 @@ def before(
 
 
 def _lines(
-    view: View, following: Record | None, topic: str | None, broker: str | None
+    view: View,
+    following: Record | None,
+    topic: str | None,
+    broker: str | None,
+    *,
+    values: bool,
 ) -> Iterator[bytes]:
     # Where nothing came before, the state is that of the first record.
     wall_ms = view.wall_ms or (following.wall_ms if following else 0)
     mono_ms = max(following.mono_ms - following.wall_ms + wall_ms, 0) if following else 0
     node = view.node or (following.node if following else "")
     for event in restated(view, topic=topic, broker=broker):
-        yield encode(Record(view.seq, wall_ms, mono_ms, node, event))
+        told = event if values else without_values(event)
+        yield encode(Record(view.seq, wall_ms, mono_ms, node, told))
 
 
 def _unheard(error: JournalError) -> None:
@@ -102,15 +116,21 @@ def decoded(text: bytes) -> Before:
 
 
 def main(arguments: list[str]) -> int:
-    if not 3 <= len(arguments) <= 5:
+    if not 3 <= len(arguments) <= 6:
         sys.stderr.write(
-            "usage: python -m routebook.journal.before FOLDER SEQ LIMIT [TOPIC [BROKER]]\n"
+            "usage: python -m routebook.journal.before FOLDER SEQ LIMIT"
+            " [TOPIC [BROKER [lengths]]]\n"
         )
         return 2
-    folder, seq, limit, topic, broker = (*arguments, "", "")[:5]
+    folder, seq, limit, topic, broker, lengths = (*arguments, "", "", "")[:6]
     try:
         found = before(
-            Path(folder), int(seq), limit=int(limit), topic=topic or None, broker=broker or None
+            Path(folder),
+            int(seq),
+            limit=int(limit),
+            topic=topic or None,
+            broker=broker or None,
+            values=not lengths,
         )
     except (JournalError, OSError) as error:
         found = Before([], int(seq), str(error))

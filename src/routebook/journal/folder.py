@@ -30,6 +30,8 @@ IDENTITY = "identity.json"
 LOCK = "lock"
 REMOVED = "removed.json"
 TEMPORARY = ".tmp"
+PRIVATE_FILE = 0o600  # values of applications are in there
+PRIVATE_FOLDER = 0o700
 
 _SPAN = re.compile(r"(\d{12,})-(\d{12,})(\.jsonl|\.jsonl\.gz|\.manifest\.json)")
 _SNAPSHOT = re.compile(r"snapshot-(\d{12,})\.json\.gz")
@@ -138,7 +140,27 @@ def _is_span(name: str, found: re.Match[str]) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    return bool(_SPAN.fullmatch(name) or _SNAPSHOT.fullmatch(name) or name in (IDENTITY, REMOVED))
+    known = _SPAN.fullmatch(name) or _SNAPSHOT.fullmatch(name) or _TORN.fullmatch(name)
+    return bool(known or name in (IDENTITY, REMOVED))
+
+
+def make_folder(folder: Path) -> None:
+    """Make ``folder``, and what is missing above it, for its owner only."""
+    try:
+        folder.mkdir(PRIVATE_FOLDER)
+    except FileNotFoundError:
+        if folder.parent == folder:
+            raise
+        make_folder(folder.parent)
+        folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+
+
+def private(path: str, flags: int) -> int:
+    """An opener of files that only their owner may read."""
+    return os.open(path, flags, PRIVATE_FILE)
 
 
 def sync_folder(folder: Path) -> None:
@@ -161,7 +183,7 @@ def made_whole(path: Path) -> Iterator[BinaryIO]:
     """A file to be filled; it becomes ``path``, to last, when the block ends without an error."""
     temporary = path.with_name(path.name + TEMPORARY)
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=private) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -45,8 +45,12 @@ def take_identity(folder: Path, node: str, fleet: str) -> Identity:
     else:
         identity = new_identity(node, fleet)
     if identity != found:
-        write_whole(folder / IDENTITY, msgspec.json.encode(identity) + b"\n")
+        write_identity(folder, identity)
     return identity
+
+
+def write_identity(folder: Path, identity: Identity) -> None:
+    write_whole(folder / IDENTITY, msgspec.json.encode(identity) + b"\n")
 
 
 def find_identity(folder: Path) -> Identity | None:

@@ -3,11 +3,17 @@
 from dataclasses import replace
 
 from routebook.events import Event, GroupRestated, MappingsChanged, RouteQueries, TopicsChanged
+from routebook.journal.pairs import without_values
 from routebook.journal.record import Record, encode
 
 
-def told_of(record: Record, topic: str | None, broker: str | None) -> bytes | None:
-    """The line of ``record``, as far as it is about what was asked for; None when it is not."""
+def told_of(
+    record: Record, topic: str | None, broker: str | None, *, values: bool = True
+) -> bytes | None:
+    """The line of ``record``, as far as it is about what was asked for; None when it is not.
+
+    Without ``values`` those of key-value pairs are told by their length.
+    """
     event: Event | None = record.event
     if broker is not None and (
         isinstance(event, RouteQueries) or getattr(event, "broker", broker) != broker
@@ -17,6 +23,8 @@ def told_of(record: Record, topic: str | None, broker: str | None) -> bytes | No
         event = _narrowed(record.event, topic)
     if event is None:
         return None
+    if not values:
+        event = without_values(event)
     return encode(record if event is record.event else replace(record, event=event))
 
 

@@ -28,6 +28,7 @@ from routebook.events import (
     Cause,
     Event,
     MemberFact,
+    PeerNoise,
     QueueChange,
     Shape,
     StaticMapping,
@@ -138,6 +139,7 @@ _FORMS: dict[Any, _Form] = {
     tuple[StaticMapping, ...]: _objects(StaticMapping),
     tuple[MemberFact, ...]: _objects(MemberFact),
     tuple[Suspect, ...]: _objects(Suspect),
+    tuple[PeerNoise, ...]: _objects(PeerNoise),
     # Lists in here were tuples: values of events do not change.
     dict[str, object]: _Form(
         dict[str, Any],

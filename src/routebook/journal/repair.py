@@ -36,7 +36,8 @@ class Found:
     """``given_seq`` is a number that was given away, whether or not its record is there.
 
     ``first_given_seq`` is the first that the node that was killed gave away; 0 if nobody knows.
-    ``revision`` is that of the last record, where it was looked for. ``closed`` are unsealed.
+    ``revision`` and ``wall_ms`` are those of the last record, where it was looked for. ``closed``
+    are unsealed.
     """
 
     last_seq: int
@@ -46,6 +47,7 @@ class Found:
     unclean: bool
     torn_bytes: int
     revision: int
+    wall_ms: int
     closed: tuple[Span, ...]
 
 
@@ -64,6 +66,7 @@ def repair(folder: Path, before: Note | None) -> Found:
         if summary.records:
             last_seq, last_hash = summary.last_seq, summary.last_hash
     listing = list_folder(folder)
+    revision, wall_ms = _last_revision(folder, listing) if unclean else (0, 0)
     return Found(
         last_seq=last_seq,
         given_seq=max(last_seq, before.first_seq if before else 0),
@@ -71,7 +74,8 @@ def repair(folder: Path, before: Note | None) -> Found:
         last_hash=last_hash,
         unclean=unclean,
         torn_bytes=torn_bytes,
-        revision=_last_revision(folder, listing) if unclean else 0,
+        revision=revision,
+        wall_ms=wall_ms,
         closed=tuple(span for span in listing.plain if span not in listing.sealed),
     )
 
@@ -171,13 +175,15 @@ def _last_hash(folder: Path, span: Span) -> bytes:
         return (hash_of(line) if line else None) or CHAIN_START
 
 
-def _last_revision(folder: Path, listing: Listing) -> int:
+def _last_revision(folder: Path, listing: Listing) -> tuple[int, int]:
+    """And when it was; zeros if nobody knows."""
     spans = (*listing.sealed, *listing.plain)
     line = _last_line(folder, max(spans, key=lambda span: span.last_seq)) if spans else None
     try:
-        return decode(line).event.revision if line else 0
+        record = decode(line) if line else None
     except JournalError:
-        return 0
+        return 0, 0
+    return (record.event.revision, record.wall_ms) if record is not None else (0, 0)
 
 
 def _last_line(folder: Path, span: Span) -> bytes | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from routebook.journal.errors import JournalError
-from routebook.journal.folder import Listing, Span, snapshot_name
+from routebook.journal.folder import ACTIVE, Listing, Span, snapshot_name, torn_name
 from routebook.journal.manifest import (
     Removed,
     find_removed,
@@ -34,9 +34,10 @@ def expired(
     retain_age_ms: int,
     retain_bytes: int,
     snapshot_seq: int | None,
+    loose_bytes: int = 0,
 ) -> list[Span]:
-    """Which of ``segments``, given in order, have to go."""
-    total = sum(segment.bytes for segment in segments)
+    """Which of ``segments``, given in order, have to go; ``loose_bytes`` of others are there."""
+    total = loose_bytes + sum(segment.bytes for segment in segments)
     gone: list[Span] = []
     for segment in segments:
         old = segment.max_wall_ms < now_ms - retain_age_ms
@@ -66,6 +67,20 @@ def kept_in(folder: Path, listing: Listing, known: dict[Span, Kept]) -> list[Kep
     return kept
 
 
+def loose_bytes_in(folder: Path, listing: Listing, sealed: Sequence[Kept]) -> int:
+    """The bytes of what is in no sealed segment: what waits, is being written, or was cut off."""
+    last_seq = sealed[-1].span.last_seq if sealed else 0
+    names = [
+        *(span.plain for span in listing.plain),
+        *(span.packed for span in listing.packed if span not in listing.sealed),
+        *(snapshot_name(seq) for seq in listing.snapshots if seq >= last_seq),
+        *listing.torn,
+        *listing.temporary,
+        *([ACTIVE] if listing.active else []),
+    ]
+    return sum(_size(folder / name) for name in names)
+
+
 def remove(folder: Path, spans: Sequence[Span], listing: Listing, *, now_ms: int) -> None:
     """Take ``spans``, the oldest ones, out of ``folder``, and note it first."""
     last = spans[-1]
@@ -87,6 +102,9 @@ def remove(folder: Path, spans: Sequence[Span], listing: Listing, *, now_ms: int
     for seq in listing.snapshots:
         if seq < last.last_seq:
             (folder / snapshot_name(seq)).unlink(missing_ok=True)
+    for name in listing.torn:
+        if name < torn_name(last.last_seq):
+            (folder / name).unlink(missing_ok=True)
 
 
 def _last_hash(folder: Path, span: Span) -> str:

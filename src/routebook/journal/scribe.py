@@ -13,12 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from routebook.events import Cause, Event, GroupRestated, RecordsLost, RouteQueries, TopicsChanged
+from routebook.events import Cause, RecordsLost
 from routebook.journal.active import ActiveSegment
 from routebook.journal.alive import EVERY_MS, Alive, SignsOfLife
 from routebook.journal.record import Record, encode, hash_of
 from routebook.journal.segment import Summary
 from routebook.journal.trouble import Trouble
+from routebook.journal.weight import weight_of
 
 logger = logging.getLogger(__name__)
 
@@ -29,23 +30,8 @@ _SLICE_S = 0.0005
 _PAUSE_S = 0.0001
 _WRITTEN_BYTES = 1 << 18  # at once: each call lets go of the interpreter
 _LONGEST_REST_S = 60.0
-_TOPICS_PER_UNIT = 8
-
-
-_LISTS: dict[type[Event], str] = {
-    TopicsChanged: "changes",
-    GroupRestated: "queues",
-    RouteQueries: "topics",
-}
-
-
-def weight_of(event: Event) -> int:
-    """What ``event`` takes of the queue: 1, and 1 for each eight topics it lists.
-
-    A unit is some 700 bytes.
-    """
-    listed = _LISTS.get(type(event))
-    return 1 if listed is None else 1 + len(getattr(event, listed)) // _TOPICS_PER_UNIT
+_CHECK_S = 0.9  # between looks whether the folder is still there
+_BEHIND_S = 0.02  # between looks whether sealing has caught up
 
 
 class Scribe:
@@ -69,7 +55,12 @@ class Scribe:
         rotate_age_ms: int,
         mono_ms: Callable[[], int],
         closed: Callable[[Summary], None],
+        may_go_on: Callable[[], bool] = lambda: True,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        self._check = check  # raises OSError unless the folder is still ours
+        self._checked_s = time.monotonic()
+        self._may_go_on = may_go_on
         self._folder = folder
         self._node = node
         self._queue = queue
@@ -96,6 +87,7 @@ class Scribe:
         self.active_bytes = 0
         self.weight_taken = 0
         self.unwritable = 0  # records that could not be encoded
+        self.waiting = False  # for segments to be sealed
         self.awake: Alive | None = None  # left here by the loop, whenever it is
         self.trouble = Trouble("cannot write the active segment")
 
@@ -123,23 +115,23 @@ class Scribe:
     def _run(self) -> None:
         done = False
         while not done:
-            self._rest()
             try:
+                self._rest()
                 done = self._turn(last=self._stopping)
+                self.trouble.over()
             except OSError as error:
                 wait_s = self.trouble.note(error)
                 if self._stopping and time.monotonic() + wait_s > self._give_up_s:
                     break
                 self._pause(wait_s)
-            except Exception as error:
+            except BaseException as error:
                 # A mistake of ours; without this thread nothing would ever be written again.
-                logger.exception("journal: writing failed")
+                if not self.trouble.failing:
+                    logger.exception("journal: writing failed")
                 wait_s = self.trouble.note(error)
                 if self._stopping:
                     break
                 self._pause(max(wait_s, 1.0))
-            else:
-                self.trouble.over()
         self._signs.close()
         if self._active is not None:
             self._active.abandon()
@@ -174,13 +166,21 @@ class Scribe:
 
     def _turn(self, *, last: bool) -> bool:
         """Write what is queued now; whether this was all there will be."""
+        self._check_when_due(last=last)
         self._finish()
+        # A stopping node writes what it has: the queue is bounded, and the next start seals it.
+        self.waiting = not last and self._active is None and not self._may_go_on()
+        if self.waiting:
+            time.sleep(_BEHIND_S)
+            return False
         todo = len(self._queue)
         while todo > 0:
             count, enough = self._slice()
             todo -= count
             if enough or todo <= 0:
                 self._finish()
+                if self._active is None and not last:
+                    break  # a full one was closed: whether to begin the next is another question
             else:
                 time.sleep(_PAUSE_S)
         self._sync_when_due()
@@ -248,6 +248,13 @@ class Scribe:
     def _is_full(self, summary: Summary) -> bool:
         return summary.size >= self._rotate_bytes or summary.records >= self._rotate_records
 
+    def _check_when_due(self, *, last: bool) -> None:
+        """Before files are made or renamed, and now and then."""
+        now_s = time.monotonic()
+        if last or self._active is None or now_s - self._checked_s >= _CHECK_S:
+            self._check()
+            self._checked_s = now_s
+
     def _sync_when_due(self) -> None:
         active = self._active
         if active is None or active.synced or self._sync == "none":
@@ -267,12 +274,14 @@ class Scribe:
         self._signed_ms = now_ms
         if awake is not self._signed and awake.seq <= self.written_seq:
             self._signed = awake
+            self._check()
             self._signs.write(awake)
 
     def _rotate(self) -> None:
         active = self._active
         if active is None:
             return
+        self._check()
         active.close()
         self._active = None
         self.active_bytes = 0

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import Listing, Span, list_folder
@@ -15,13 +15,16 @@ from routebook.journal.identity import Identity
 from routebook.journal.manifest import find_removed, manifest_sha256
 from routebook.journal.record import place_of
 from routebook.journal.repair import hash_before
-from routebook.journal.retention import Kept, expired, kept_in, remove
+from routebook.journal.retention import Kept, expired, kept_in, loose_bytes_in, remove
 from routebook.journal.segment import Summary, chunks_of, lines_of, seal, summary_of
 from routebook.journal.trouble import Trouble
 
 logger = logging.getLogger(__name__)
 
 _NICENESS = 10
+_LOOK_S = 1.0  # whether there is a snapshot, while segments cannot go for want of one
+
+_NOTHING = Span(0, 0)
 
 
 class Sealer:
@@ -40,7 +43,9 @@ class Sealer:
         retain_bytes: int,
         wall_ms: Callable[[], int],
         on_sealed: Callable[[Path], None] | None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        self._check = check  # raises OSError unless the folder is still ours
         self._folder = folder
         self._identity = identity
         self._retain_age_ms = retain_age_ms
@@ -51,8 +56,12 @@ class Sealer:
         self._known: dict[Span, Kept] = {}
         self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._run, name="journal-seal", daemon=True)
+        self._unsealed: dict[Span, int] = {}
+        self._needed_bytes = 0  # of sealed segments that the newest snapshot does not have
         self.sealed_bytes = 0
+        self.loose_bytes = 0  # of segments that wait, and of what was cut off
         self.segments = 0
+        self.packing: float | None = None  # what sealing left of a byte, of late
         self.trouble = Trouble("cannot seal a segment")
 
     def start(self) -> None:
@@ -60,7 +69,19 @@ class Sealer:
 
     def put(self, closed: Summary | Span) -> None:
         """Have a closed segment sealed; one that nobody has summed up yet by its span."""
+        if isinstance(closed, Span):
+            with suppress(OSError):
+                self._unsealed[closed] = (self._folder / closed.plain).stat().st_size
+        else:
+            self._unsealed[closed.span] = closed.size
         self._todo.put(closed)
+
+    @property
+    def backlog_bytes(self) -> int:
+        """What is on disk and cannot go: not sealed yet, or far ahead of the newest snapshot."""
+        return sum(tuple(self._unsealed.values())) + max(
+            self._needed_bytes - self._retain_bytes // 2, 0
+        )
 
     def stop(self, timeout_s: float) -> bool:
         """Seal what there is to seal; False when time was up, and it is left for the next start."""
@@ -75,23 +96,38 @@ class Sealer:
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
         self._patiently(self._keep_house)
-        while (closed := self._todo.get()) is not None:
-            self._patiently(lambda closed=closed: self._seal(closed))  # type: ignore[misc]
+        while (closed := self._next()) is not None:
+            if closed is not _NOTHING:
+                self._patiently(lambda closed=closed: self._seal(closed))  # type: ignore[misc]
+                self._unsealed.pop(closed if isinstance(closed, Span) else closed.span, None)
             self._patiently(self._keep_house)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _next(self) -> Summary | Span | None:
+        """What is to be sealed; nothing, after a while, where room is wanted meanwhile."""
+        try:
+            return self._todo.get(timeout=_LOOK_S if self.backlog_bytes else None)
+        except Empty:
+            return _NOTHING
 
     def _patiently(self, work: Callable[[], None]) -> None:
         """Do ``work``, and again until the disk lets it be done."""
         while not self._abandoned.is_set():
             try:
+                self._check()
                 work()
             except OSError as error:
                 self._abandoned.wait(self.trouble.note(error))
             except JournalError as error:
                 self.trouble.tell(error)  # a damaged file, and it says which
                 return
-            except Exception:
+            except BaseException as error:
                 # A mistake of ours: this is left undone, and what comes next is not.
                 logger.exception("journal: sealing failed")
+                self.trouble.tell(error)
                 return
             else:
                 self.trouble.over()
@@ -121,7 +157,11 @@ class Sealer:
             stopped=self._abandoned.is_set,
             identity=self._identity,
         )
-        if manifest is None or self._on_sealed is None:
+        if manifest is None:
+            return
+        left = manifest.packed_bytes / max(manifest.bytes, 1)
+        self.packing = left if self.packing is None else (self.packing + left) / 2
+        if self._on_sealed is None:
             return
         try:
             self._on_sealed(self._folder / manifest.span.packed)
@@ -156,6 +196,7 @@ class Sealer:
             retain_age_ms=self._retain_age_ms,
             retain_bytes=self._retain_bytes,
             snapshot_seq=newest,
+            loose_bytes=loose_bytes_in(self._folder, listing, kept),
         )
         if gone:
             remove(self._folder, gone, listing, now_ms=self._wall_ms())
@@ -164,5 +205,10 @@ class Sealer:
             logger.info(
                 "journal: removed %d segments up to record %d", len(gone), gone[-1].last_seq
             )
-        self.sealed_bytes = sum(segment.bytes for segment in kept[len(gone) :])
-        self.segments = len(kept) - len(gone)
+        left = kept[len(gone) :]
+        self._needed_bytes = sum(
+            segment.bytes for segment in left if newest is not None and segment.span[1] > newest
+        )
+        self.sealed_bytes = sum(segment.bytes for segment in left)
+        self.loose_bytes = sum(tuple(self._unsealed.values()))
+        self.segments = len(left)

@@ -18,10 +18,11 @@ class Trouble:
         self.errors = 0
         self.last_error: str | None = None
 
-    def note(self, error: Exception) -> float:
+    def note(self, error: BaseException) -> float:
         """How long to wait, in seconds, before the next try."""
         self.errors += 1
-        self.last_error = f"{self._doing}: {getattr(error, 'strerror', None) or error}"
+        what = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        self.last_error = f"{self._doing}: {what}"
         if not self.failing:
             self.failing = True
             self._wait_s = _FIRST_S
@@ -30,7 +31,7 @@ class Trouble:
         self._wait_s = min(2 * wait_s, _LONGEST_S)
         return wait_s
 
-    def tell(self, error: Exception) -> None:
+    def tell(self, error: BaseException) -> None:
         """Of something that trying again does not help."""
         self.errors += 1
         self.last_error = str(error)

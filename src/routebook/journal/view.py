@@ -34,6 +34,7 @@ from routebook.events import (
 )
 from routebook.journal.difference import Difference, difference
 from routebook.journal.groups import Groups, GroupView, MemberView
+from routebook.journal.pairs import in_journal
 from routebook.journal.record import QueueGroup, Record
 
 MAX_CONTRADICTIONS = 100
@@ -144,7 +145,7 @@ class View:
         apply = _APPLY.get(type(event))
         if apply is not None:
             apply(self, event)
-        self.revision = event.revision or self.revision
+        self.revision = max(event.revision, self.revision)
 
     def change_alike(self, cluster: str, broker: str, alike: QueueGroup) -> None:
         """Go on by a part of ``TopicsChanged``, in the form it is stored in."""
@@ -249,7 +250,10 @@ class View:
 
     def _kv_changed(self, event: KvChanged) -> None:
         table = self.kv.setdefault(event.namespace, {})
-        if table.get(event.key) != event.before:
+        known = table.get(event.key)
+        if known != event.before and (
+            known is None or event.before is None or in_journal(known) != in_journal(event.before)
+        ):
             self._contradict(f"{event.namespace}/{event.key} had another value before")
         if event.after is None:
             table.pop(event.key, None)

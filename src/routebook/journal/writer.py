@@ -21,23 +21,40 @@ from routebook.events import Cause, Event, JournalRecovered, RecordsLost
 from routebook.journal.alive import VERSION as ALIVE_VERSION
 from routebook.journal.alive import Alive, find_alive, remove_alive
 from routebook.journal.errors import JournalError
-from routebook.journal.identity import Identity, new_identity, take_identity
+from routebook.journal.identity import (
+    Identity,
+    new_identity,
+    take_identity,
+    write_identity,
+)
 from routebook.journal.lock import FolderLock, lock_folder
 from routebook.journal.record import Record
 from routebook.journal.repair import Found, repair
-from routebook.journal.scribe import Scribe, Sync, weight_of
+from routebook.journal.scribe import Scribe, Sync
 from routebook.journal.sealer import Sealer
+from routebook.journal.snapshotfile import remove_unfinished
+from routebook.journal.weight import weight_of
 
 logger = logging.getLogger(__name__)
 
 # How far sequence numbers jump when a node was killed: more than can have been given away
 # since the last record that is sure to be on disk.
 LEAP = 2**20
+SMALLEST_SEGMENT = 64 * 1024
+MAX_UNSEALED = 512 * 1024 * 1024
+
+# Revisions leap with them, and further: events whose records were lost have no number. No node
+# raises its revision more often than this.
+REVISIONS_A_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """``max_queued`` counts a record as 1, and 1 more for each eight topics it lists."""
+    """``max_queued`` counts a record as 1, and 1 more for each eight topics it lists.
+
+    So that a journal keeps within ``retain_bytes``, a segment is no more than a sixteenth of it,
+    and no more than a quarter, or ``MAX_UNSEALED``, waits to be sealed.
+    """
 
     folder: Path
     sync: Sync = "interval"
@@ -54,15 +71,30 @@ class JournalSettings:
         if self.rotate_records + self.max_queued >= LEAP:
             raise ValueError(f"rotate_records and max_queued are to be less than {LEAP} together")
 
+    @property
+    def segment_bytes(self) -> int:
+        return min(self.rotate_bytes, max(self.retain_bytes // 16, SMALLEST_SEGMENT))
+
+    @property
+    def unsealed_bytes(self) -> int:
+        """So much of closed segments may wait to be sealed, and then nothing more is written."""
+        return max(min(self.retain_bytes // 4, MAX_UNSEALED), 2 * self.segment_bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """How a folder was found. ``next_seq`` is the number of the next event."""
+    """How a folder was found. ``next_seq`` is the number of the next event.
+
+    ``leap`` is by how much revisions have to leap so that none comes again, and ``revision`` what
+    that makes of the last one; 0 and 0 after an orderly stop.
+    """
 
     last_seq: int
     unclean: bool
     torn_bytes: int
     next_seq: int
+    leap: int
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +112,8 @@ class JournalStatus:
     failing: bool
     bytes: int
     segments: int
+    unsealed: int  # bytes that wait to be sealed, or for a snapshot to be made of them
+    packing: float | None  # what sealing leaves of a byte; None before the first
 
 
 class JournalWriter:
@@ -115,6 +149,7 @@ class JournalWriter:
         self._revision = 0
         self._lost = 0
         self._lost_untold = 0
+        self._flooded_untold = 0
         self._lost_since_ms = 0
         self._lock: FolderLock | None = None
         self._scribe: Scribe
@@ -127,13 +162,14 @@ class JournalWriter:
         """
         folder = self._settings.folder
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock_folder(folder)
             try:
                 alive = find_alive(folder)
                 found = repair(folder, self._lock.before)
                 self._next_seq = _next_seq(found)
+                remove_unfinished(folder)
                 self.identity = take_identity(folder, self._node, self._settings.fleet)
+                self._lock.regained = lambda: write_identity(folder, self.identity)
                 self._lock.began(self._next_seq)
                 remove_alive(folder)
             except BaseException:
@@ -142,18 +178,26 @@ class JournalWriter:
         except OSError as error:
             reason = error.strerror or str(error)
             raise JournalError(f"cannot use the journal {folder}: {reason}") from error
-        self._begin(found, _alive_ms(alive, found))
-        return Recovered(found.last_seq, found.unclean, found.torn_bytes, self._next_seq)
+        leap = self._leap(found)
+        revision = found.revision + leap
+        self._begin(found, revision, _alive_ms(alive, found))
+        return Recovered(
+            found.last_seq, found.unclean, found.torn_bytes, self._next_seq, leap, revision
+        )
 
     def append(self, event: Event) -> Record | None:
         """The record ``event`` became; None when it is lost. For the event loop only."""
         weight = weight_of(event)
         queued = self._weight_put - self._scribe.weight_taken
-        if self._lost_untold and self._open:
-            queued += self._tell_loss(queued)
-        if (queued + weight > self._max_queued and queued) or not self._open:
+        untold = 1 if self._lost_untold else 0
+        if not self._open or (queued and queued + untold + weight > self._max_queued):
             self._lose()
             return None
+        if untold:
+            self._tell_loss()
+        return self._put(event, weight)
+
+    def _put(self, event: Event, weight: int) -> Record:
         record = Record(self._next_seq, self._wall_ms(), self._mono_ms(), self._node, event)
         self._next_seq += 1
         self._revision = event.revision
@@ -161,6 +205,11 @@ class JournalWriter:
         self._queue.append(record)
         self._scribe.nudge()
         return record
+
+    def lose(self) -> None:
+        """Count a record that is not to be written: there are too many of its peer."""
+        self._lose()
+        self._flooded_untold += 1
 
     def note_awake(self) -> None:
         """The event loop is. For the event loop only."""
@@ -183,9 +232,11 @@ class JournalWriter:
             last_error=next((t.last_error for t in troubles if t.failing), None)
             or next((t.last_error for t in troubles if t.last_error), None),
             failing=any(trouble.failing for trouble in troubles)
-            or (self._open and not scribe.alive),
-            bytes=scribe.active_bytes + sealer.sealed_bytes,
+            or (self._open and not (scribe.alive and sealer.alive)),
+            bytes=scribe.active_bytes + sealer.loose_bytes + sealer.sealed_bytes,
             segments=sealer.segments,
+            unsealed=sealer.backlog_bytes,
+            packing=sealer.packing,
         )
 
     def close(self, timeout_s: float = 10.0) -> None:
@@ -197,21 +248,28 @@ class JournalWriter:
             return
         deadline_s = monotonic() + timeout_s
         if self._lost_untold:
-            self._tell_loss(self._weight_put - self._scribe.weight_taken)
+            self._tell_loss()
         self._open = False
         written = self._scribe.stop(timeout_s)
         sealed = self._sealer.stop(max(deadline_s - monotonic(), 0.0))
         if not written:
             self._lost += len(self._queue)
             logger.error("journal: stopped with %d records not written", len(self._queue))
-        else:
-            self._note_stop(self._lock)
+        elif self._note_stop(self._lock):
             remove_alive(self._settings.folder)
         if sealed and not self._scribe.alive:
             self._lock.release()  # else a thread may still write; the lock ends with the process
 
-    def _begin(self, found: Found, alive_ms: int | None) -> None:
+    def _leap(self, found: Found) -> int:
+        """More revisions than can have been given away since the last record on disk."""
+        if not found.unclean:
+            return 0
+        since_ms = max(self._wall_ms() - found.wall_ms, 0) if found.wall_ms else 0
+        return self._next_seq - found.last_seq + since_ms * REVISIONS_A_MS
+
+    def _begin(self, found: Found, revision: int, alive_ms: int | None) -> None:
         settings = self._settings
+        assert self._lock is not None
         self._queue.clear()
         self._weight_put = 0
         self._sealer = Sealer(
@@ -221,6 +279,7 @@ class JournalWriter:
             retain_bytes=settings.retain_bytes,
             wall_ms=self._wall_ms,
             on_sealed=self._on_sealed,
+            check=self._lock.check,
         )
         self._scribe = Scribe(
             settings.folder,
@@ -230,22 +289,24 @@ class JournalWriter:
             last_hash=found.last_hash,
             sync=settings.sync,
             sync_interval_ms=settings.sync_interval_ms,
-            rotate_bytes=settings.rotate_bytes,
+            rotate_bytes=settings.segment_bytes,
             rotate_records=settings.rotate_records,
             rotate_age_ms=settings.rotate_age_s * 1000,
             mono_ms=self._mono_ms,
             closed=self._sealer.put,
+            check=self._lock.check,
+            may_go_on=lambda: self._sealer.backlog_bytes < settings.unsealed_bytes,
         )
         for span in found.closed:
             self._sealer.put(span)
-        self._revision = found.revision
+        self._revision = revision
         self._open = True
         self._scribe.start()
         self._sealer.start()
         if found.unclean:
             self._append_own(
                 JournalRecovered(
-                    revision=found.revision,
+                    revision=revision,
                     cause=Cause.JOURNAL,
                     peer="",
                     last_seq=found.last_seq,
@@ -255,8 +316,8 @@ class JournalWriter:
             )
 
     def _append_own(self, event: Event) -> None:
-        record = self.append(event)
-        if record is not None and self._on_own is not None:
+        record = self._put(event, weight_of(event))
+        if self._on_own is not None:
             self._on_own(record)
 
     def _lose(self) -> None:
@@ -265,28 +326,28 @@ class JournalWriter:
         self._lost += 1
         self._lost_untold += 1
 
-    def _tell_loss(self, queued: int) -> int:
-        """Record what was lost, if there is room again; how much of it that takes."""
-        if queued >= self._max_queued:
-            return 0
+    def _tell_loss(self) -> None:
+        """Record what was lost, now that there is room again."""
         lost = RecordsLost(
             revision=self._revision,
             cause=Cause.JOURNAL,
             peer="",
             count=self._lost_untold,
             since_ms=self._lost_since_ms,
+            flooded=self._flooded_untold,
         )
-        self._lost_untold = 0
+        self._lost_untold = self._flooded_untold = 0
         self._append_own(lost)
-        return 1
 
-    def _note_stop(self, lock: FolderLock) -> None:
+    def _note_stop(self, lock: FolderLock) -> bool:
         try:
             lock.stopped(self._scribe.written_seq, self._scribe.last_hash)
         except OSError as error:
             logger.error(  # noqa: TRY400  the disk, not us
                 "journal: cannot note the orderly stop: %s", error.strerror
             )
+            return False
+        return True
 
 
 def _alive_ms(alive: Alive | None, found: Found) -> int | None:

@@ -2,26 +2,37 @@
 
 Requests of one connection are carried out in the order they came. A registration that takes
 several slices keeps the next request waiting; an answer that waits for the disk does not.
-Reading stops while the peer does not read its answers.
+Reading stops while the peer does not read its answers, and while more is there than one turn takes:
+who sends many requests at once takes turns with all others.
 """
 
 import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Generator
+from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Protocol, cast
 
 from routebook.events import Cause
 from routebook.handlers.memo import Parts
 from routebook.handlers.services import Answer, Caller
+from routebook.server.pending import KINDS, SHARES, Awaited, Share
+from routebook.server.rota import TRIAL_S, Lane
 from routebook.server.tls import CLIENT_HELLO, TlsSession
 from routebook.slices import Slices
+from routebook.state.account import host_of
 from routebook.wire import proxy
-from routebook.wire.codec import decode_command, encode_reply
-from routebook.wire.codes import ResponseCode, Version
+from routebook.wire.codec import (
+    MAX_REQUEST_HEADER,
+    decode_command,
+    encode_reply,
+    oversized,
+    reply_parts,
+)
+from routebook.wire.codes import RequestCode, ResponseCode, Version
 from routebook.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, Reply
 from routebook.wire.errors import WireError
-from routebook.wire.frame import FrameDecoder
+from routebook.wire.frame import Frame, FrameDecoder
 
 if TYPE_CHECKING:
     from routebook.server.port import Port
@@ -29,9 +40,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FLUSH_BYTES = 128 * 1024
+TURN = range(64)  # requests of one connection until others have theirs
+TURN_FLUSHES = 2  # and how often its answers may fill FLUSH_BYTES
+TURN_S = 0.002  # and how long requests may take that are not answered from memory
 LARGE_BODY = 64 * 1024
+HUGE_BODY = 4 * 1024 * 1024  # nobody registers that in a few slices
 MAX_PENDING = 64  # answers of one connection that may wait for the disk or another server
 GO_AWAY = Reply(ResponseCode.GO_AWAY, "please go away")
+# RocketMQ's words. A broker says it again in its next round, a client keeps the route it has.
+BUSY = Reply(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
 
 Dispatch = Callable[[Command, Caller], Answer]
 """Answers a request; never raises."""
@@ -56,9 +73,15 @@ class Connection(asyncio.Protocol):
         self._tls: TlsSession | None = None
         self._slices: Slices[Reply] | None = None
         self._request: Command | None = None  # the one being answered in slices
+        self._worked_s = 0.0  # on it
+        self._no_way_back = False
+        self._laborious = False  # the last registration took longer than most
         self._pending: set[asyncio.Task[None]] = set()
         self._paused = False  # the peer does not read
+        self._unread = 0  # bytes of answers it has not, since it stopped reading
         self._held = False  # the input budget is used up
+        self._in_line = False  # for another turn
+        self._stashed: Frame | None = None  # a call that waits for its turn
         self._charged = False
         self._reading = True
         self._closing = False
@@ -95,6 +118,8 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused = False
+        self._unread = 0
+        self._port.unread.forget(self)
         self.active_at = self._now_s()
         self._update_reading()
         self._proceed()
@@ -165,14 +190,18 @@ class Connection(asyncio.Protocol):
         self._proceed()
 
     def _proceed(self) -> None:
-        """Carry out what is buffered until it runs out or something has to be waited for."""
+        """Carry out what is buffered until it runs out, its turn is over or it has to wait."""
+        if self._in_line:
+            return
         out: list[bytes] = []
-        size, progress = 0, False
-        next_frame = self._decoder.next_frame
+        size, progress, flushes, until = 0, False, 0, 0.0
+        next_frame = self._decoder.next_frame if self._stashed is None else self._unstashed
         dispatch, caller, max_frame = self._port.dispatch, self.caller, self._port.max_frame
         find, keep = self._port.memo.find, self._port.memo.keep
         try:
-            while not (self._slices or self._paused or self._closing):
+            for _ in TURN:
+                if self._slices or self._paused or self._closing:
+                    break
                 if len(self._pending) >= MAX_PENDING:
                     break
                 frame = next_frame()
@@ -187,15 +216,41 @@ class Connection(asyncio.Protocol):
                         size += len(parts[4]) + 128
                         if size > FLUSH_BYTES:
                             self._write(out)
-                            out, size = [], 0
+                            out, size, flushes = [], 0, flushes + 1
+                            if flushes == TURN_FLUSHES:
+                                self._line_up()
+                                break
                         continue
-                request = decode_command(frame)
+                if len(header) > MAX_REQUEST_HEADER:
+                    request = oversized(frame)
+                else:
+                    request = decode_command(frame)
                 if request.flag & FLAG_RESPONSE:
                     continue  # we asked nothing, so this answers nothing
                 if self._port.draining and self._told_to_go_away(request, out):
                     continue
+                share = SHARES.get(request.code, Share.CALLS)
+                if share is not Share.QUICK and not self._port.may_go_on(share):
+                    if share is Share.REGISTRATIONS or self._port.line_up_call(self):
+                        self._stashed = frame
+                        if share is Share.REGISTRATIONS:
+                            self._port.line_up(self)
+                        self._in_line = True
+                        break
+                    if not request.flag & FLAG_ONEWAY:
+                        out.append(encode_reply(request, BUSY))
+                    continue
+                if not until:
+                    until = monotonic() + TURN_S
+                kind = KINDS.get(request.code)
+                if kind is not None and not self._port.pending.enter(kind, self.host):
+                    if not request.flag & FLAG_ONEWAY:
+                        out.append(encode_reply(request, BUSY))
+                    continue
                 answer = dispatch(request, caller)
                 if type(answer) is Reply:
+                    if kind is not None:
+                        self._port.pending.leave(kind, self.host)
                     if not request.flag & FLAG_ONEWAY:
                         encoded = encode_reply(request, answer, max_frame)
                         if len(encoded) > len(answer.body):  # not replaced by a refusal
@@ -204,14 +259,21 @@ class Connection(asyncio.Protocol):
                         size += len(encoded)
                         if size > FLUSH_BYTES:
                             self._write(out)
-                            out, size = [], 0
+                            out, size, flushes = [], 0, flushes + 1
                 elif isinstance(answer, Generator):
                     self._write(out)
                     out, size = [], 0
                     self._slices, self._request = answer, request
-                    self._port.work_on(self, large=len(body) > LARGE_BODY)
+                    self._worked_s, self._no_way_back = 0.0, False
+                    if not self._port.work_on(self):
+                        self.say_busy()
                 else:
-                    self._wait_for(cast(Awaitable[Reply], answer), request)
+                    self._wait_for(cast(Awaitable[Reply], answer), request, kind)
+                if flushes >= TURN_FLUSHES or monotonic() > until:
+                    self._line_up()
+                    break
+            else:
+                self._line_up()
         except WireError as error:
             self._write(out)
             self.offend(str(error))
@@ -221,6 +283,23 @@ class Connection(asyncio.Protocol):
         if not self._closing:
             self._note_partial(progress=progress)
             self._update_reading()
+
+    def _line_up(self) -> None:
+        """Go on in another turn with what is left, if anything is."""
+        if self._decoder.buffered and not self._closing:
+            self._in_line = True
+            self._port.line_up(self)
+
+    def take_turn(self) -> None:
+        """Go on with what was left."""
+        self._in_line = False
+        if not self._closing:
+            self._proceed()
+
+    def _unstashed(self) -> Frame | None:
+        """The call that waited for its turn, and then what came after it."""
+        frame, self._stashed = self._stashed, None
+        return frame or self._decoder.next_frame()
 
     def _told_to_go_away(self, request: Command, out: list[bytes]) -> bool:
         if not self._port.go_away or request.version <= Version.V5_3_1:
@@ -237,23 +316,78 @@ class Connection(asyncio.Protocol):
         if partial and self.partial_since is None:
             self.partial_since = self._now_s()
         in_work = len(self._request.body) if self._request is not None else 0
+        if self._stashed is not None:
+            in_work += len(self._stashed[2])
         if partial or in_work or self._charged:
             self._charged = partial + in_work > 0
             self._port.budget.charge(self, partial + in_work)
 
+    # -- an answer in slices
+
+    @property
+    def large(self) -> bool:
+        return self._request is not None and len(self._request.body) > LARGE_BODY
+
+    @property
+    def lane(self) -> Lane:
+        """Where the answer being worked on belongs."""
+        assert self._request is not None
+        if self._request.code != RequestCode.REGISTER_BROKER:
+            return Lane.CALL
+        if self._laborious or len(self._request.body) > HUGE_BODY:
+            return Lane.LARGE
+        return Lane.REGISTRATION
+
     def advance(self, until: float) -> bool:
         """Work on the sliced answer until it is given or the time is up; whether it is given."""
-        slices, request = self._slices, self._request
+        slices, request = cast(Generator[object, None, Reply] | None, self._slices), self._request
+        began_s = thread_time()
         try:
             while slices is not None:
-                next(slices)
-                if self._loop.time() > until:
+                if next(slices):
+                    self._no_way_back = True
+                if monotonic() > until:
+                    self._worked_s += thread_time() - began_s
                     return False
         except StopIteration as done:
-            self._slices = self._request = None
             assert request is not None
+            if request.code == RequestCode.REGISTER_BROKER:
+                self._laborious = self._worked_s + thread_time() - began_s > TRIAL_S
+            self._slices = self._request = None
             self._answer(request, done.value)
         return True
+
+    @property
+    def outlasts_its_trial(self) -> bool:
+        """Whether the answer has taken long, and can still be begun anew."""
+        return self._worked_s > TRIAL_S and not self._no_way_back
+
+    def start_over(self) -> bool:
+        """Give up what was done of the answer and begin anew; whether there is work to do."""
+        slices, request = self._slices, self._request
+        assert slices is not None
+        assert request is not None
+        slices.close()
+        self._laborious = True
+        self._worked_s = 0.0
+        answer = self._port.dispatch(request, self.caller)
+        if isinstance(answer, Generator):
+            self._slices = answer
+            return True
+        self._slices = self._request = None
+        if isinstance(answer, Reply):  # it has become a repetition of what another one said
+            self._answer(request, answer)
+        else:
+            self._wait_for(answer, request)
+        return False
+
+    def say_busy(self) -> None:
+        """There is no room for the sliced answer: say so at once."""
+        assert self._slices is not None
+        assert self._request is not None
+        self._slices.close()
+        request, self._slices, self._request = self._request, None, None
+        self._answer(request, BUSY)
 
     def proceed(self) -> None:
         """Go on with what came in while the sliced answer was worked on."""
@@ -261,7 +395,11 @@ class Connection(asyncio.Protocol):
             self._update_reading()
             self._proceed()
 
-    def _wait_for(self, answer: Awaitable[Reply], request: Command) -> None:
+    def _wait_for(
+        self, answer: Awaitable[Reply], request: Command, kind: Awaited | None = None
+    ) -> None:
+        host = self.host if kind is not None else ""
+
         async def answered() -> None:
             try:
                 reply = await answer
@@ -270,8 +408,13 @@ class Connection(asyncio.Protocol):
                 reply = Reply(ResponseCode.SYSTEM_ERROR, "internal error")
             self._answer(request, reply)
 
+        # What was asked is the handler's by now, and may be large; its answer needs little of it.
+        request = Command(opaque=request.opaque, flag=request.flag, codec=request.codec)
         task = self._loop.create_task(answered())
         self._pending.add(task)
+        if kind is not None:
+            pending = self._port.pending
+            task.add_done_callback(lambda _: pending.leave(kind, host))
         task.add_done_callback(self._answered)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
@@ -283,7 +426,8 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, request: Command, reply: Reply) -> None:
         if not request.is_oneway and not self.transport.is_closing():
-            self._write([encode_reply(request, reply, self._port.max_frame)])
+            for part in reply_parts(request, reply, self._port.max_frame):
+                self._write([part])
 
     def _write(self, parts: list[bytes]) -> None:
         if not parts:
@@ -297,13 +441,28 @@ class Connection(asyncio.Protocol):
                 return
             data = self._tls.take()
         self.transport.write(data)
+        if self._paused and not self._closing:
+            # All of it: the transport holds what it was given until the last byte is sent.
+            self._unread += len(data)
+            self._port.unread.charge(self, self._unread)
 
     # -- when to read
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is still being worked on."""
-        return self._slices is not None or bool(self._pending)
+        """Whether an answer is still being worked on, or a request has not had its turn."""
+        return self._slices is not None or self._in_line or bool(self._pending)
+
+    @property
+    def host(self) -> str:
+        """Of the peer; those of one host share their turns and their room."""
+        return host_of(self.caller.peer)
+
+    def turn_away(self) -> None:
+        """There is no room for frames that this peer does not finish."""
+        self.offend(
+            "there is no room for so many unfinished frames (maxBufferedBytes, memoryLimit)"
+        )
 
     def hold(self) -> None:
         self._held = True
@@ -327,7 +486,11 @@ class Connection(asyncio.Protocol):
 
     def _update_reading(self) -> None:
         wanted = not (
-            self._paused or self._held or self._slices or len(self._pending) >= MAX_PENDING
+            self._paused
+            or self._held
+            or self._in_line
+            or self._slices
+            or len(self._pending) >= MAX_PENDING
         )
         if wanted == self._reading or self.transport.is_closing():
             return
@@ -351,6 +514,16 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self.closing_since = self._now_s()
         self.transport.close()
+
+    def give_up(self, unread: int) -> None:
+        """There is no room for what this peer does not read."""
+        logger.warning(
+            "closing connection of %s: %d bytes of answers are not read, and there is no room for"
+            " more (memoryLimit)",
+            self.caller.peer,
+            unread,
+        )
+        self.abort()
 
     def abort(self, cause: Cause | None = None) -> None:
         if cause is not None:

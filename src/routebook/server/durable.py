@@ -1,24 +1,74 @@
-"""Files that are either the old or the new text, whatever happens."""
+"""Files that are either the old or the new text, whatever happens, and their owner's alone."""
 
+import fcntl
 import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from routebook.journal.folder import PRIVATE_FILE, make_folder, sync_folder
+
+_OTHERS = 0o077
 
 
 def replace_file(path: Path, text: bytes) -> None:
-    """Write ``text`` so that it survives a crash once this returns; raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write ``text`` so that it survives a crash once this returns; raises OSError.
+
+    A new file is for its owner only; one that is replaced keeps the mode somebody gave it.
+    """
+    make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        with _held(temporary) as descriptor:
+            os.fchmod(descriptor, _mode_of(path))
+            with os.fdopen(os.dup(descriptor), "wb") as file:
+                file.write(text)
+            os.fsync(descriptor)
+            temporary.replace(path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def clear_away(path: Path) -> None:
+    """Remove what killed processes left of ``path`` half written, not what a live one writes."""
+    with suppress(OSError):
+        for temporary in path.parent.glob(f".{path.name}.*.tmp"):
+            with suppress(OSError), temporary.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                temporary.unlink()
+
+
+def open_to_others(paths: Iterable[Path]) -> list[str]:
+    """Those of ``paths`` that others than their owner may read or change, and their modes."""
+    found: list[str] = []
+    for path in paths:
+        with suppress(OSError):
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & _OTHERS:
+                found.append(f"{path} ({mode:o})")
+    return found
+
+
+@contextmanager
+def _held(temporary: Path) -> Iterator[int]:
+    """An empty file, locked; ``clear_away`` may remove one between its making and its lock."""
+    while True:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_nlink:
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _mode_of(path: Path) -> int:
     try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return PRIVATE_FILE

@@ -10,11 +10,15 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from routebook.events import Event
+from routebook.printable import escaped, shortened
 from routebook.server.durable import replace_file
 from routebook.settings import SettingsError
+from routebook.slices import Slices
 from routebook.state.errors import NotDurable
 from routebook.state.kv import KvChange, KvStore, Tables
 from routebook.wire import fastjson
@@ -22,6 +26,13 @@ from routebook.wire.errors import DialectError
 from routebook.wire.header_json import as_text
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+APPLIED_A_SLICE = 50  # changes, with a record each
+MOST_LOGGED = 1000  # pairs
+LONGEST_LOGGED = 200  # characters of a name or a value
+LOGGED_A_SLICE = 50
 
 
 def load(path: Path) -> Tables:
@@ -69,12 +80,26 @@ def _line_of_damage(text: bytes) -> int:
     return 1
 
 
-def encode(tables: Tables) -> bytes:
-    entries = [
-        fastjson.quoted(namespace) + b":" + fastjson.quoted_map(table)
-        for namespace, table in tables.items()
-    ]
+def encode(tables: Tables) -> Slices[bytes]:
+    """The text of the file, in slices: there may be a hundred thousand pairs."""
+    entries: list[bytes] = []
+    for number, (namespace, table) in enumerate(tables.items(), start=1):
+        pairs = yield from fastjson.quoted_map_slices(table)
+        entries.append(fastjson.quoted(namespace) + b":" + pairs)
+        if number % APPLIED_A_SLICE == 0:
+            yield
     return b'{"configTable":{' + b",".join(entries) + b"}}"
+
+
+async def _in_turns(slices: Slices[T]) -> T:
+    """The result of ``slices``, each in a turn of its own."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        await asyncio.sleep(0)
 
 
 class KvFile:
@@ -122,7 +147,7 @@ class KvFile:
     async def _write_batch(self, changes: list[KvChange]) -> Exception | None:
         """Why it could not be done, if so: whoever waits must be told."""
         try:
-            text = encode(self._store.preview(changes))
+            text = await _in_turns(encode(self._store.preview(changes)))
             await asyncio.to_thread(replace_file, self._path, text)
         except OSError as error:
             logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400
@@ -130,7 +155,9 @@ class KvFile:
         except Exception as error:  # noqa: BLE001 - it is logged by whoever answers
             return error
         try:
-            self._record(self._store.apply(changes))
+            for start in range(0, len(changes), APPLIED_A_SLICE):
+                self._record(self._store.apply(changes[start : start + APPLIED_A_SLICE]))
+                await asyncio.sleep(0)
         except Exception as error:  # noqa: BLE001
             return error
         return None
@@ -140,8 +167,14 @@ class KvFile:
         if self._writer is not None:
             await asyncio.wait([self._writer])
 
-    def log_all(self) -> None:
-        """All pairs, one line each, as RocketMQ prints them."""
-        for namespace, table in self._store.tables.items():
-            for key, value in table.items():
-                logger.info("configTable NS: %s Key: %s Value: %s", namespace, key, value)
+    async def log_all(self) -> None:
+        """The pairs, one line each, as RocketMQ prints them; cut, and no more than a log takes."""
+        tables = self._store.tables
+        pairs = ((n, key, value) for n, table in tables.items() for key, value in table.items())
+        for number, pair in enumerate(list(islice(pairs, MOST_LOGGED))):
+            text = (escaped(shortened(part, LONGEST_LOGGED)) for part in pair)
+            logger.info("configTable NS: %s Key: %s Value: %s", *text)
+            if number % LOGGED_A_SLICE == LOGGED_A_SLICE - 1:
+                await asyncio.sleep(0)
+        if (all_pairs := sum(map(len, tables.values()))) > MOST_LOGGED:
+            logger.info("configTable: and %d more pairs", all_pairs - MOST_LOGGED)

@@ -14,7 +14,9 @@ import msgspec
 from routebook.events import Cause, StateRestated
 from routebook.journal.before import ASK_AGAIN, Before, before, decoded
 from routebook.journal.errors import JournalError
+from routebook.journal.pairs import cut, without_values
 from routebook.journal.record import Record, encode
+from routebook.server.memorywatch import kill_first
 
 MAX_STATE = 8 * 1024 * 1024  # bytes in one answer
 SMALL = 32 * 1024  # bytes of a journal that is quickly read
@@ -22,7 +24,7 @@ ANSWER_S = 1.5  # whoever asks does not wait for longer
 CHILD_S = 120.0
 BEING_READ = f"it is being read from the journal: {ASK_AGAIN}"
 
-Question = tuple[int, str | None, str | None]  # before which record; topic; broker
+Question = tuple[int, str | None, str | None, bool]  # before which record; topic; broker; values
 
 
 class Past:
@@ -31,11 +33,11 @@ class Past:
         self._max_state = min(MAX_STATE, max_state)
         self._reading: tuple[Question, asyncio.Task[Before]] | None = None
 
-    async def before(self, seq: int, topic: str | None, broker: str | None) -> Before:
+    async def before(self, seq: int, topic: str | None, broker: str | None, values: bool) -> Before:
         """The state before record ``seq``, narrowed; or why there is none."""
         if self._folder is None:
             return Before([], seq, "this node keeps no journal, and has forgotten older records")
-        question = (seq, topic, broker)
+        question = (seq, topic, broker, values)
         if self._reading is None or (self._reading[0] != question and self._reading[1].done()):
             self._reading = question, asyncio.create_task(self._read(self._folder, question))
         asked, task = self._reading
@@ -62,22 +64,26 @@ class Past:
             return Before([], question[0], f"the journal cannot be read: {error}")
 
 
-def nothing_before(first: Record, kv: dict[str, dict[str, str]]) -> Before:
+def nothing_before(first: Record, kv: dict[str, dict[str, str]], *, values: bool) -> Before:
     """The first record ever: nobody was known."""
     note = {"revision": first.event.revision, "cause": Cause.JOURNAL, "peer": ""}
-    event = StateRestated(**note, groups=0, kv=kv)  # type: ignore[arg-type]
-    record = Record(first.seq - 1, first.wall_ms, first.mono_ms, first.node, event)
+    event = cut(StateRestated(**note, groups=0, kv=kv))  # type: ignore[arg-type]
+    told = event if values else without_values(event)
+    record = Record(first.seq - 1, first.wall_ms, first.mono_ms, first.node, told)
     return Before([encode(record)], first.seq)
 
 
 async def _in_a_thread(folder: Path, question: Question, limit: int) -> Before:
-    seq, topic, broker = question
-    return await asyncio.to_thread(before, folder, seq, limit=limit, topic=topic, broker=broker)
+    seq, topic, broker, values = question
+    return await asyncio.to_thread(
+        before, folder, seq, limit=limit, topic=topic, broker=broker, values=values
+    )
 
 
 async def _in_a_process(folder: Path, question: Question, limit: int) -> Before:
-    seq, topic, broker = question
-    words = [str(folder), str(seq), str(limit), topic or "", broker or ""]
+    seq, topic, broker, values = question
+    lengths = "" if values else "lengths"
+    words = [str(folder), str(seq), str(limit), topic or "", broker or "", lengths]
     child = await asyncio.create_subprocess_exec(
         *[sys.executable, "-m", "routebook.journal.before", *words],
         stdin=asyncio.subprocess.DEVNULL,
@@ -86,6 +92,7 @@ async def _in_a_process(folder: Path, question: Question, limit: int) -> Before:
     )
     try:
         os.setpriority(os.PRIO_PROCESS, child.pid, 5)
+        kill_first(child.pid)
         async with asyncio.timeout(CHILD_S):
             output, _ = await child.communicate()
     finally:

@@ -8,15 +8,21 @@ import logging
 import socket
 import ssl
 from collections import deque
+from time import monotonic
 
 from routebook.events import Cause
-from routebook.listener import close_listener
-from routebook.server.budget import InputBudget
+from routebook.server.acceptor import Acceptor
+from routebook.server.budget import FREE_BYTES, InputBudget
 from routebook.server.connection import Connection, Dispatch, Memo
-from routebook.server.lasting import again_and_again
+from routebook.server.descriptors import CONNECTION_BYTES
+from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
+from routebook.server.pending import Awaited, Pending, Share
+from routebook.server.rota import Lane, Rota
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
+from routebook.server.unread import UnreadAnswers
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
+from routebook.state.account import MIB, Budgets, Kind, shared_out
 from routebook.state.listening import TICK_MS
 
 logger = logging.getLogger(__name__)
@@ -24,9 +30,9 @@ logger = logging.getLogger(__name__)
 SWEEP_EVERY_MS = 1000
 TURNS = 6  # a connection in the backlog is accepted, made, watched and read in four
 SLICE_S = 0.002  # longer than this no answer keeps the others waiting
+PATIENCE = 25  # turns that what is done last leaves to others
 LINGER_S = 5.0  # for answers to reach a peer that is being closed
-_HIGH_WATER = 1024 * 1024
-_LOW_WATER = 256 * 1024
+BUDGETS = shared_out(2048 * MIB)  # of a port that is told nothing of memory
 
 
 class Port:
@@ -38,22 +44,38 @@ class Port:
         dispatch: Dispatch,
         memo: Memo,
         clock: LoopClock | None = None,
+        budgets: Budgets = BUDGETS,
+        upkeep: Upkeep | None = None,
     ) -> None:
+        self.upkeep = upkeep or Upkeep()
         self._listen = listen
         self._behind: set[Connection] = set()  # not yet heard to the end after a stall
         self._behind_at_ms = 0  # time paused when it was seen who they are
         self._swept_ms = 0
         self._connections: dict[int, Connection] = {}
         self._links = itertools.count(1)
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._at_work: deque[Connection] = deque()
+        self._in_line: deque[Connection] = deque()
+        self._calling: deque[Connection] = deque()
+        self._until: dict[Share, float] = {}  # in this turn of the loop
+        self._giving = False
+        self.rota: Rota[Connection] = Rota()
+        self.pending = Pending()
         self._working = False
         self._stopped = False
         self._refusing = False
         self.loop = asyncio.get_running_loop()
         self.clock = clock or LoopClock()
-        self.budget = InputBudget(listen.max_buffered_bytes)
+        # Remainders of all connections together are free up to half of the budget.
+        free = listen.max_buffered_bytes // 2 // listen.max_connections
+        self.budget = InputBudget(
+            listen.max_buffered_bytes,
+            most=listen.max_buffered_bytes + budgets.frames,
+            free=min(FREE_BYTES, max(256, free)),
+        )
+        # One whole answer is never too much.
+        self.unread = UnreadAnswers(max(budgets.answers, listen.max_frame))
         self.dispatch = dispatch
         self.memo = memo
         self.max_frame = listen.max_frame
@@ -65,41 +87,51 @@ class Port:
 
     @property
     def address(self) -> tuple[str, int]:
-        assert self._server is not None
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return str(host), int(port)
+        assert self._acceptor is not None
+        return self._acceptor.address
 
     async def start(self) -> None:
         """Listen; raises SettingsError when the address is not to be had."""
         listen = self._listen
+        self._acceptor = Acceptor(
+            lambda: Connection(self), lambda: listen.max_connections - len(self._connections)
+        )
         try:
-            self._server = await self.loop.create_server(
-                lambda: Connection(self),
-                listen.bind_address,
-                listen.listen_port,
-                backlog=listen.backlog,
-                reuse_address=True,
-                reuse_port=False,
+            await self._acceptor.listen(
+                listen.bind_address, listen.listen_port, backlog=listen.backlog
             )
         except OSError as error:
             raise SettingsError(_listen_failure(listen, error)) from error
         self.clock.begin()
         self._tasks.append(
             self.loop.create_task(
-                again_and_again("keeping watch", self._hear, every_s=TICK_MS / 1000)
+                again_and_again(
+                    "keeping watch", self._hear, every_s=TICK_MS / 1000, upkeep=self.upkeep
+                )
             )
         )
         if self.tls_context is not None:
             self._tasks.append(
                 self.loop.create_task(
                     again_and_again(
-                        "looking for new TLS files", self._tls_files.look, every_s=RELOAD_EVERY_S
+                        "looking for new TLS files",
+                        self._tls_files.look,
+                        every_s=RELOAD_EVERY_S,
+                        upkeep=self.upkeep,
                     )
                 )
             )
 
     def _use_tls(self, context: ssl.SSLContext) -> None:
         self.tls_context = context
+
+    def memory(self) -> dict[Kind, int]:
+        """What connections hold, in bytes."""
+        return {
+            Kind.FRAMES: self.budget.used,
+            Kind.ANSWERS: self.unread.used,
+            Kind.CONNECTIONS: len(self._connections) * CONNECTION_BYTES,
+        }
 
     # -- connections
 
@@ -130,9 +162,9 @@ class Port:
                 self._refusing = True
             connection.abort()
             return
-        transport.set_write_buffer_limits(
-            self._listen.high_water or _HIGH_WATER, self._listen.low_water or _LOW_WATER
-        )
+        # By default a connection is told as soon as anything waits to be read by its peer: a
+        # transport keeps a whole answer until its last byte is sent.
+        transport.set_write_buffer_limits(self._listen.high_water, self._listen.low_water)
         sock = transport.get_extra_info("socket")
         for option, size in (
             (socket.SO_SNDBUF, self._listen.send_buffer),
@@ -143,35 +175,110 @@ class Port:
 
     def closed(self, connection: Connection) -> None:
         self._connections.pop(connection.caller.link, None)
-        if len(self._connections) < self._listen.max_connections:
-            self._refusing = False
+        if len(self._connections) < self._listen.max_connections * 9 // 10:
+            self._refusing = False  # who comes and goes at the limit is told of once
         self.budget.forget(connection)
+        self.unread.forget(connection)
 
-    # -- long work, one answer at a time so that its memory is bounded
+    # -- turns of those who send more than one turn takes, and of those who call
 
-    def work_on(self, connection: Connection, *, large: bool) -> None:
-        """Begin with a sliced answer now, or have it wait for its turn."""
-        self._at_work.append(connection)
-        if len(self._at_work) > 1 or self._working:
-            return
+    def line_up(self, connection: Connection) -> None:
+        """Give ``connection`` another turn after those who wait for theirs."""
+        self._in_line.append(connection)
+        self._will_give_turns()
+
+    def may_go_on(self, share: Share) -> bool:
+        """Whether there is time left for such requests in the present turn of the loop."""
+        now = monotonic()
+        until = self._until.get(share)
+        if until is not None:
+            return now < until
+        if not self._until:
+            self.loop.call_soon(self._until.clear)
+        self._until[share] = now + SLICE_S
+        return True
+
+    def line_up_call(self, connection: Connection) -> bool:
+        """Give ``connection`` a turn after other calls; False: too many wait for theirs."""
+        if not self.pending.enter(Awaited.CALL, connection.host):
+            return False
+        self._calling.append(connection)
+        self._will_give_turns()
+        return True
+
+    def _will_give_turns(self) -> None:
+        if not self._giving:
+            self._giving = True
+            self.loop.call_soon(self._give_turns)
+
+    def _give_turns(self) -> None:
+        """A turn for as many as there is time for; everybody else is heard in between."""
+        until = monotonic() + SLICE_S
+        self._until.clear()  # those who wait come before those who ask in this turn
+        try:
+            for _ in range(len(self._in_line)):
+                self._in_line.popleft().take_turn()
+                if monotonic() > until:
+                    break
+            while self._calling and self.may_go_on(Share.CALLS):
+                connection = self._calling.popleft()
+                self.pending.leave(Awaited.CALL, connection.host)
+                connection.take_turn()
+        finally:
+            self._giving = bool(self._in_line or self._calling)
+            if self._giving:
+                self.loop.call_soon(self._give_turns)
+
+    # -- long work: the rota says whose; one answer of each lane at a time, so memory is bounded
+
+    def work_on(self, connection: Connection) -> bool:
+        """Begin with a sliced answer now, or have it wait for its turn; False: no room."""
+        lane, idle = connection.lane, not self.rota and not self._working
         # Receiving and checking a large body took its time; decoding it is another turn.
-        if not large and connection.advance(self.loop.time() + SLICE_S):
-            self._at_work.popleft()
-        else:
+        if idle and not connection.large and connection.advance(monotonic() + SLICE_S):
+            return True
+        if not self.rota.put(lane, connection.host, connection):
+            return False
+        if len(self.rota) == 1 and not self._working:
             self.loop.call_soon(self._work)
+        return True
 
     def _work(self) -> None:
-        until = self.loop.time() + SLICE_S
+        until = monotonic() + SLICE_S
         self._working = True  # answers submitted meanwhile wait for their turn
         try:
-            while self._at_work and self._at_work[0].advance(until):
-                self._at_work.popleft().proceed()
-                if self.loop.time() > until:
+            while picked := self.rota.pick():
+                lane, connection = picked
+                if connection.advance(until):
+                    self.rota.leave(lane)
+                    connection.proceed()
+                elif lane is Lane.REGISTRATION and connection.outlasts_its_trial:
+                    self.rota.leave(lane)
+                    if connection.start_over():
+                        self._put_large(connection)
+                if monotonic() > until:
                     break
         finally:
             self._working = False
-            if self._at_work:
+            if self.rota:
                 self.loop.call_soon(self._work)
+
+    def _put_large(self, connection: Connection) -> None:
+        if not self.rota.put(Lane.LARGE, connection.host, connection):
+            connection.say_busy()
+            connection.proceed()
+
+    def work_status(self) -> dict[str, dict[str, int]]:
+        """How many answers wait for their turn, and how many found no room; for health."""
+        rota, pending = self.rota.status(), self.pending.status()
+        return {name: rota[name] | pending[name] for name in ("waiting", "refused")}
+
+    async def after_others(self) -> None:
+        """Wait while others work, but not for ever: for what is done last."""
+        for _ in range(PATIENCE):
+            await asyncio.sleep(0)
+            if not (self.rota or self._in_line or self._calling):
+                return
 
     # -- watching
 
@@ -199,7 +306,8 @@ class Port:
             self._behind_at_ms = listening.paused_ms
             self._behind.update(open_now)
         self._behind = {c for c in self._behind.intersection(open_now) if c.unheard}
-        return bool(self._behind)
+        waiting = self._acceptor is not None and self._acceptor.behind
+        return waiting or bool(self._behind)
 
     def caught_up(self) -> None:
         """After a stall: everybody who was waiting has been heard."""
@@ -233,8 +341,8 @@ class Port:
     async def stop(self) -> None:
         """Stop accepting, let peers go, finish answers, close."""
         self.draining = True
-        if self._server is not None:
-            await close_listener(self._server)
+        if self._acceptor is not None:
+            await self._acceptor.close()
         if self.go_away and self._connections:
             logger.info("telling %d connections to go away", len(self._connections))
             await self._until_empty(self._listen.go_away_s)

@@ -1,30 +1,62 @@
-"""Service: the port of a node, which also notices when brokers leave or fall silent."""
+"""Service: the port of a node, which also notices when brokers leave or fall silent.
 
-from collections.abc import Iterable
+One connection may have thousands of brokers, and a network all of them: they leave a few a turn.
+"""
 
-from routebook.events import Cause, Event
+import asyncio
+import logging
+from collections import deque
+from typing import Any
+
+from routebook.events import Cause
 from routebook.handlers.dispatch import dispatch
 from routebook.handlers.services import Answer, Caller, Services
+from routebook.handlers.slicing import recorded
 from routebook.server.connection import Connection
+from routebook.server.lasting import Upkeep
 from routebook.server.loopclock import LoopClock
-from routebook.server.port import Port
+from routebook.server.port import BUDGETS, SLICE_S, Port
 from routebook.settings import ListenSettings, TlsSettings
+from routebook.slices import Slices
+from routebook.state.account import Budgets
+from routebook.state.facts import Changes
 from routebook.state.model import Link
 from routebook.wire.command import Command
+
+logger = logging.getLogger(__name__)
+
+CLOSED_A_SLICE = 50
 
 
 class Service(Port):
     def __init__(
-        self, listen: ListenSettings, tls: TlsSettings, services: Services, clock: LoopClock
+        self,
+        listen: ListenSettings,
+        tls: TlsSettings,
+        services: Services,
+        clock: LoopClock,
+        *,
+        budgets: Budgets = BUDGETS,
+        upkeep: Upkeep | None = None,
     ) -> None:
         def answer(request: Command, caller: Caller) -> Answer:
             return dispatch(request, services, caller)
 
-        super().__init__(listen, tls, dispatch=answer, memo=services.memo, clock=clock)
+        super().__init__(
+            listen,
+            tls,
+            dispatch=answer,
+            memo=services.memo,
+            clock=clock,
+            budgets=budgets,
+            upkeep=upkeep,
+        )
         self._services = services
         self._hung_up: dict[Link, str] = {}  # while a stall is caught up with, and their peers
         self._idle: dict[Link, str] = {}  # links closed by the present sweep, and their peers
         self._clearing = False
+        self._background: deque[Slices[Any]] = deque()
+        services.carry_on = self.carry_on
 
     def closed(self, connection: Connection) -> None:
         super().closed(connection)
@@ -41,9 +73,8 @@ class Service(Port):
         if self.clock.listening.catching_up:
             self._hung_up[caller.link] = caller.peer
         else:
-            services.record(
-                services.routes.close_link(caller.link, connection.close_cause, caller.peer)
-            )
+            lost = services.routes.close_link(caller.link, connection.close_cause, caller.peer)
+            self.carry_on(recorded(lost, services))
 
     def caught_up(self) -> None:
         """See who is gone of those who hung up during a stall, now that all have been heard.
@@ -57,19 +88,52 @@ class Service(Port):
             listening = self.clock.listening
             lease_from_ms = listening.woke_ms if listening.gave_up else None
             services = self._services
-            services.record(services.routes.close_links(hung_up, lease_from_ms=lease_from_ms))
+            lost = services.routes.close_links(hung_up, lease_from_ms=lease_from_ms)
+            self.carry_on(recorded(lost, services))
 
     def _judge_idle(self) -> None:
         idle, self._idle = self._idle, {}
         if not self._stopped:
-            self.let_go(*self._services.routes.idle_links(idle, now_ms=self.clock.heard_ms))
+            self.let_go(self._services.routes.idle_links(idle, now_ms=self.clock.heard_ms))
 
-    def let_go(self, events: Iterable[Event], links: Iterable[Link]) -> None:
-        """Record that brokers fell silent, and close what connections they have left."""
-        self._services.record(events)
-        for link in links:
+    def let_go(self, silent: Changes[list[Link]]) -> None:
+        """Have brokers that fell silent leave, and close what connections they have left."""
+        self.carry_on(self._let_go(silent))
+
+    def _let_go(self, silent: Changes[list[Link]]) -> Slices[None]:
+        links = yield from recorded(silent, self._services)
+        for number, link in enumerate(links, start=1):
             if connection := self._connections.get(link):
                 connection.close(Cause.EXPIRED)
+            if number % CLOSED_A_SLICE == 0:
+                yield
+
+    # -- what nobody waits for
+
+    def carry_on(self, work: Slices[Any]) -> None:
+        """Do ``work``: what is quickly done at once, the rest a slice a turn."""
+        self._background.append(work)
+        if len(self._background) == 1:
+            self._work_in_background()
+
+    def _work_in_background(self) -> None:
+        until = self.loop.time() + SLICE_S
+        while self._background:
+            work = self._background[0]
+            try:
+                for _ in work:
+                    if self.loop.time() > until:
+                        self.loop.call_soon(self._work_in_background)
+                        return
+            except Exception as error:
+                logger.exception("something that nobody waited for failed; going on")
+                self.upkeep.erred("what nobody waited for", error)
+            self._background.popleft()
+
+    async def stop(self) -> None:
+        await super().stop()
+        while self._background:  # noqa: ASYNC110 - it ends by turns of the loop
+            await asyncio.sleep(0)
 
     def clear_away(self) -> None:
         """Clear away what brokers that left have left behind, a little at a time."""
@@ -78,8 +142,9 @@ class Service(Port):
             self.loop.call_soon(self._clear_some)
 
     def _clear_some(self) -> None:
-        self._clearing = self._services.routes.topics.clear_some()
-        if self._clearing:
+        self._clearing = False  # whatever happens now, the next who leaves begins it again
+        if self._services.routes.topics.clear_some():
+            self._clearing = True
             self.loop.call_soon(self._clear_some)
 
     def sweep(self) -> None:
@@ -89,4 +154,4 @@ class Service(Port):
     def expire_brokers(self) -> None:
         """Drop brokers whose deadline has passed."""
         if not self.draining:  # told to go away, they cannot be heard of
-            self.let_go(*self._services.routes.expire(self.clock.heard_ms))
+            self.let_go(self._services.routes.expire(self.clock.heard_ms))

@@ -36,6 +36,8 @@ class Deadlines(Generic[K]):
 
     def drop(self, key: K) -> None:
         self._at.pop(key, None)
+        if len(self._heap) > 2 * len(self._at):
+            self._rebuild()  # what is left of those who are gone
 
     def due(self, now_ms: int) -> list[K]:
         """Take out and return every key whose deadline lies before ``now_ms``."""

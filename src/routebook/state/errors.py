@@ -2,6 +2,7 @@
 
 StateError
 TableFull   a limit on what one node remembers
+NoRoom      the memory it may take
 """
 
 
@@ -15,6 +16,10 @@ class TableFull(StateError):
     def __init__(self, what: str, limit: int, setting: str) -> None:
         super().__init__(f"{what} exceed the limit of {limit} ({setting})")
         self.limit = limit
+
+
+class NoRoom(StateError):
+    """The memory of the node is used up; the account says how."""
 
 
 class NotDurable(StateError):

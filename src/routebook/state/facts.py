@@ -1,6 +1,7 @@
 """Facts: events made of what the state holds, each stamped with the next revision."""
 
-from typing import TypedDict
+from collections.abc import Generator
+from typing import TypedDict, TypeVar
 
 from routebook.events import (
     BrokerConflict,
@@ -13,6 +14,11 @@ from routebook.events import (
 )
 from routebook.state.model import Group, Member, Registration
 from routebook.state.revision import Revision
+
+T = TypeVar("T")
+
+Changes = Generator[list[Event], None, T]
+"""A change of the tables, in slices. What each yields is recorded before the next one."""
 
 
 class Fact(TypedDict):

@@ -12,15 +12,24 @@ keep their routes for ``hold_ms``, counted from the first one. What ends that:
 
 The window looks ahead. A broker not heard of for half of its time is expected to run out of it, so
 that the first one to do so is seen in the company of those who will follow it within seconds.
+
+Silence is weighed two ways, so that nobody can switch the guard on or off with brokers that do
+not exist. Every peer address has the same weight, which its brokers share, and so has every
+connection; what counts is the mean of the two. Brokers of a cluster have an address each, or a
+connection each behind one address, or both: then this is the share of brokers.
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import accumulate
+from math import ceil
+from typing import NamedTuple
 
 from routebook.events import Cause, Event, GuardEngaged, GuardReleased, Suspect
 from routebook.state.facts import Facts
-from routebook.state.model import Member
+from routebook.state.model import Link, Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +44,50 @@ class GuardSettings:
 
 
 NO_GUARD = GuardSettings(share_percent=0)
+_ROUNDING = 1e-9  # of sums of shares
+
+
+class Origin(NamedTuple):
+    """Where a broker registered from: the peer's host, and the connection."""
+
+    host: str
+    link: Link  # one of its own for a broker without
+
+
+class Weights:
+    """What part of all a broker is that has one of these origins, one origin for each broker."""
+
+    def __init__(self, origins: Collection[Origin]) -> None:
+        self._on_host = Counter(origin.host for origin in origins)
+        self._on_link = Counter(origins)
+
+    def by_host(self, origin: Origin) -> float:
+        return 1 / (len(self._on_host) * self._on_host[origin.host])
+
+    def by_link(self, origin: Origin) -> float:
+        return 1 / (len(self._on_link) * self._on_link[origin])
+
+    def of(self, origin: Origin) -> float:
+        return (self.by_host(origin) + self.by_link(origin)) / 2
+
+    def in_words(self, silent: Collection[Origin]) -> tuple[int, int]:
+        """How many of how many addresses, or connections, these are: whichever is more of them."""
+        hosts = sum(map(self.by_host, silent)), len(self._on_host)
+        links = sum(map(self.by_link, silent)), len(self._on_link)
+        share, number = max(hosts, links)
+        return ceil(share * number - _ROUNDING), number
+
+
+class LetGo(NamedTuple):
+    at_ms: int
+    origin: Origin
 
 
 class LossGuard:
     def __init__(self, settings: GuardSettings, facts: Facts) -> None:
         self._settings = settings
         self._facts = facts
-        self._let_go: dict[tuple[str, str], int] = {}  # cluster and address of the silent, and when
+        self._let_go: dict[tuple[str, str], LetGo] = {}  # by cluster and address of the silent
         self._held: dict[Member, int] = {}  # and when each was last heard of
         self._returned: set[Member] = set()
         self._left = 0
@@ -82,15 +128,15 @@ class LossGuard:
         present = {_key(member) for member in live}
         since_ms = now_ms - self._settings.window_ms
         self._let_go = {
-            key: at_ms
-            for key, at_ms in self._let_go.items()
-            if at_ms >= since_ms and key not in present
+            key: gone
+            for key, gone in self._let_go.items()
+            if gone.at_ms >= since_ms and key not in present
         }
         fresh = [m for m in silent if m.confirmed and m not in self._held]
         engaged = self._engaged(fresh, [m for m in live if m.confirmed], now_ms)
         if engaged is not None:
             return [m for m in silent if not m.confirmed], [engaged]
-        self._let_go.update((_key(member), now_ms) for member in fresh)
+        self._let_go.update((_key(member), LetGo(now_ms, _origin(member))) for member in fresh)
         return [m for m in silent if m not in self._held], []
 
     def _engaged(self, fresh: list[Member], live: list[Member], now_ms: int) -> Event | None:
@@ -101,10 +147,15 @@ class LossGuard:
         before = len(live) + len(self._let_go)
         if now_ms < self._off_until_ms or before < settings.min_brokers:
             return None
-        limit = settings.share_percent * before // 100
-        silent = len(self._held) + self._most_in_a_window(set(fresh), live, now_ms)
-        if silent <= limit:
+        weights = Weights([*map(_origin, live), *(gone.origin for gone in self._let_go.values())])
+        silent = [*map(_origin, self._held)]
+        silent += self._most_in_a_window(self._ends(set(fresh), live, now_ms), weights, now_ms)
+        if sum(map(weights.of, silent)) * 100 <= settings.share_percent + _ROUNDING:
             return None
+        number, limit = len(silent), settings.share_percent * before // 100
+        if number <= limit:
+            number, before = weights.in_words(silent)
+            limit = settings.share_percent * before // 100
         if not self._held:
             self._since_ms = now_ms
         for member in fresh:
@@ -114,7 +165,7 @@ class LossGuard:
         self._why = GuardEngaged(
             **self._facts.fact(Cause.GUARD, ""),
             suspects=tuple(_suspect(member, now_ms) for member in fresh),
-            silent=silent,
+            silent=number,
             live=before,
             limit=limit,
             window_ms=settings.window_ms,
@@ -122,22 +173,34 @@ class LossGuard:
         )
         return self._why
 
-    def _most_in_a_window(self, fresh: set[Member], live: list[Member], now_ms: int) -> int:
-        """How many, the held left out, ran or run out of time in one window with ``now_ms``."""
-        ends_ms = [*self._let_go.values(), *[now_ms] * len(fresh)]
+    def _ends(
+        self, fresh: set[Member], live: list[Member], now_ms: int
+    ) -> list[tuple[int, Origin]]:
+        """When those not held ran or may run out of time, in order."""
+        ends = [(gone.at_ms, gone.origin) for gone in self._let_go.values()]
+        ends += [(now_ms, _origin(member)) for member in fresh]
         for member in live:
             if member in fresh or member in self._held:
                 continue
             time_ms = self._time_of(member)
             if now_ms - member.heard_ms > time_ms // 2:
-                ends_ms.append(max(now_ms, member.heard_ms + time_ms))
-        ends_ms.sort()
-        window_ms = self._settings.window_ms
-        return max(
-            bisect_right(ends_ms, start_ms + window_ms) - earlier
-            for earlier, start_ms in enumerate(ends_ms)
-            if start_ms <= now_ms
-        )
+                ends.append((max(now_ms, member.heard_ms + time_ms), _origin(member)))
+        return sorted(ends, key=lambda end: end[0])
+
+    def _most_in_a_window(
+        self, ends: list[tuple[int, Origin]], weights: Weights, now_ms: int
+    ) -> list[Origin]:
+        """Who runs out of time in the window with ``now_ms`` that weighs most."""
+        ends_ms = [at_ms for at_ms, _ in ends]
+        so_far = list(accumulate((weights.of(origin) for _, origin in ends), initial=0.0))
+        heaviest = slice(0, 0)
+        for first, start_ms in enumerate(ends_ms):
+            if start_ms > now_ms:
+                break
+            end = bisect_right(ends_ms, start_ms + self._settings.window_ms)
+            if so_far[end] - so_far[first] > so_far[heaviest.stop] - so_far[heaviest.start]:
+                heaviest = slice(first, end)
+        return [origin for _, origin in ends[heaviest]]
 
     def _time_of(self, member: Member) -> int:
         """How long it may be silent."""
@@ -166,7 +229,10 @@ class LossGuard:
 
     def _settle(self, now_ms: int) -> None:
         """Give those still held a window to follow, once most are back."""
-        if len(self._returned) <= len(self._held):
+        weights = Weights([_origin(member) for member in {*self._returned, *self._held}])
+        back = sum(weights.of(_origin(member)) for member in self._returned)
+        still = sum(weights.of(_origin(member)) for member in self._held)
+        if back <= still + _ROUNDING:
             self._settled_ms = None
         elif self._settled_ms is None:
             self._settled_ms = now_ms + self._settings.window_ms
@@ -202,6 +268,11 @@ class LossGuard:
 
 def _key(member: Member) -> tuple[str, str]:
     return member.group.cluster, member.addr
+
+
+def _origin(member: Member) -> Origin:
+    host = member.peer.rpartition(":")[0] or member.peer or member.addr
+    return Origin(host, -member.generation if member.link is None else member.link)
 
 
 def _suspect(member: Member, now_ms: int) -> Suspect:

@@ -8,21 +8,26 @@ generations registered on it, so that news which arrive late over an old one can
 news about the present one.
 
 A member known from before a restart keeps its generation and has no connection: it lives by its
-deadline, until the first sign of life gives it one.
+deadline, until it registers. A heartbeat confirms it but ties it to nothing: anybody can send one.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 
+from routebook.state import costs
+from routebook.state.account import Account, Kind
 from routebook.state.deadlines import Deadlines
 from routebook.state.model import Group, Link, Member
 
 Key = tuple[str, str]  # cluster and address, or cluster and broker name
 MAX_GAPS = 1000  # of one member, between two takes
+_NEVER = 0  # a generation before the first
 
 
 class Members:
-    def __init__(self) -> None:
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or Account()
         self._groups: dict[Key, Group] = {}
+        self._named: dict[str, dict[Group, None]] = {}
         self._live: dict[Key, Member] = {}
         self._registered_on: dict[Link, dict[Key, int]] = {}  # with the generation it got
         self._heard_on: dict[Link, set[Key]] = {}
@@ -35,9 +40,9 @@ class Members:
     def find_group(self, cluster: str, name: str) -> Group | None:
         return self._groups.get((cluster, name))
 
-    def groups_named(self, name: str) -> list[Group]:
-        """Usually one; a name may be in use in two clusters."""
-        return [group for group in self._groups.values() if group.name == name]
+    def groups_named(self, name: str) -> Collection[Group]:
+        """Usually one; a name may be in use in many clusters. The oldest first."""
+        return self._named.get(name, {}).keys()
 
     def find_live(self, cluster: str, addr: str) -> Member | None:
         return self._live.get((cluster, addr))
@@ -54,11 +59,20 @@ class Members:
         group = self._groups.get((cluster, name))
         if group is not None:
             return group, False
-        group = self._groups[cluster, name] = Group(cluster, name)
+        group = Group(cluster, name)
+        self._add_group(group)
         return group, True
+
+    def _add_group(self, group: Group) -> None:
+        self._groups[group.cluster, group.name] = group
+        self._named.setdefault(group.name, {})[group] = None
 
     def drop_group(self, group: Group) -> None:
         del self._groups[group.cluster, group.name]
+        named = self._named[group.name]
+        del named[group]
+        if not named:
+            del self._named[group.name]
 
     def live(self) -> Collection[Member]:
         return self._live.values()
@@ -81,14 +95,18 @@ class Members:
                 yield member, gaps
 
     def hear_on(self, member: Member, link: Link) -> None:
-        """Note the connection a sign of life came over."""
+        """Note the connection a sign of life came over.
+
+        One that has lost the connection it registered on, and was held, lives by its deadline
+        from now on: whose words these are, nobody knows.
+        """
         if link in (member.link, member.other_link):
             return
         if member.link is not None and _key(member) not in self._registered_on.get(member.link, {}):
-            self._move(member, link)  # it was held when its connection was closed
-        else:
-            member.other_link = link
-            self._heard_on.setdefault(link, set()).add(_key(member))
+            member.link, member.heard_again = None, True
+        self._unhear(member)
+        member.other_link = link
+        self._heard_on.setdefault(link, set()).add(_key(member))
 
     def settle(self, member: Member, link: Link) -> None:
         """Begin a new generation of ``member`` on ``link``."""
@@ -106,15 +124,35 @@ class Members:
 
     def adopt(self, group: Group, now_ms: int) -> None:
         """Take over a group known from before a restart, its members as yet unconfirmed."""
-        self._groups[group.cluster, group.name] = group
+        self._add_group(group)
         for member in group.members.values():
             self._live[_key(member)] = member
+            self.weigh(member)
             self.hear(member, now_ms)
 
-    def confirm(self, member: Member, link: Link) -> None:
-        """Let an adopted member live by ``link``, as the generation it was."""
-        member.link = link
+    def weigh(self, member: Member) -> None:
+        """Charge what ``member`` takes now."""
+        group = member.group
+        cost = costs.broker(
+            (group.cluster, group.name, group.zone, member.addr, member.ha_addr),
+            member.filter_servers,
+        )
+        if cost != member.cost:
+            self._account.bill(Kind.BROKERS, group, cost - member.cost)
+            member.cost = cost
+
+    def confirm(self, member: Member) -> None:
+        """Believe in an adopted member, which was heard of."""
+        member.heard_again = True
         member.heard_ms = 0  # the time since the restart is no gap of its own
+
+    def tie(self, member: Member, link: Link) -> None:
+        """Let a member without a connection live by ``link``, as the generation it was."""
+        if member.other_link not in (None, link):
+            # What still comes over the one it was heard on before is late.
+            self._registered_on.setdefault(member.other_link, {})[_key(member)] = _NEVER
+        self._unhear(member)
+        member.link = link
         self._registered_on.setdefault(link, {})[_key(member)] = member.generation
 
     def skip_generations(self, last: int) -> None:
@@ -136,16 +174,22 @@ class Members:
         self._unhear(member)
         del member.group.members[member.broker_id]
         member.group.rendered = None
+        self._account.bill(Kind.BROKERS, member.group, -member.cost)
+        member.cost = 0
 
     def lost_with(self, link: Link) -> Iterator[Member]:
-        """The members that lived by ``link`` alone; forget them while iterating if you like."""
+        """The members that lived by ``link`` alone, as of the moment each is asked for.
+
+        Forget them while iterating if you like, and take your time: who is heard of over another
+        connection meanwhile is not among them.
+        """
         for key in self._heard_on.pop(link, ()):
             heard = self._live.get(key)
             if heard is not None and heard.other_link == link:
                 heard.other_link = None
         for key, generation in self._registered_on.pop(link, {}).items():
             member = self._live.get(key)
-            if member is None or member.generation != generation:
+            if member is None or member.generation != generation or member.link != link:
                 continue
             if member.other_link is None:
                 yield member

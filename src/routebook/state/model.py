@@ -72,13 +72,16 @@ class Registration:
     fingerprint: int | None
     link: Link
     peer: str
+    shapes: int = 1  # different ones among the topics
+    mappings_cost: int | None = None  # bytes, where somebody has counted them
 
 
 @dataclass(slots=True, eq=False)
 class Member:
     """One broker process of a group, alive until its deadline.
 
-    One known from before a restart has no connection until it is heard of.
+    One known from before a restart has no connection until it registers; ``heard_again`` says that
+    it is there. ``peer`` is who registered it.
     """
 
     group: "Group"
@@ -94,11 +97,14 @@ class Member:
     filter_servers: tuple[str, ...] = ()
     repeat_key: tuple[object, ...] | None = None
     heard_ms: int = 0
+    cost: int = 0  # bytes, in those of its group
     gaps_ms: list[int] = field(default_factory=list)  # between signs of life, since last taken
+    heard_again: bool = False  # and not by a registration: whose words these were, nobody knows
+    peer: str = ""
 
     @property
     def confirmed(self) -> bool:
-        return self.link is not None
+        return self.link is not None or self.heard_again
 
 
 @dataclass(slots=True, eq=False)
@@ -117,8 +123,13 @@ class Group:
     members: dict[int, Member] = field(default_factory=dict)
     registered: dict[str, QueueShape] = field(default_factory=dict)
     mapped_topics: set[str] = field(default_factory=set)
+    cost: int = 0  # bytes of memory, and the host that pays for them (account.py)
+    payer: str = ""
+    shapes: int = 0  # different ones it may have, as far as anybody counted
     touched: int = 0  # raised when a registration may no longer be a repeat of the last one
     rendered: Any = None
+    taken: int = 0  # raised when an administrator begins to take the write bit of all topics
+    rewritten: int = 0  # raised when a registration begins to write all topics anew
     rendered_queues: dict[tuple[QueueShape, bool], bytes] = field(default_factory=dict)
 
     @property

@@ -8,27 +8,66 @@ away a few at a time, since there may be a hundred thousand of them.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from routebook.events import QueueChange, StaticMapping
+from routebook.slices import Slices, finished
+from routebook.state import costs
+from routebook.state.account import Account, Kind
 from routebook.state.model import PERM_WRITE, Group, QueueShape
 
-CLEARED_A_SLICE = 2000
+TOPICS_A_SLICE = 1000
+NAMES_A_SLICE = 5000
+CLEARED_A_SLICE = 500
 ADOPTED_A_TURN = 500
+SHRUNK = 8  # times fewer topics than there were: worth a new table
 
 
 class TopicTable:
-    def __init__(self) -> None:
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or Account()
         self._queues: dict[str, dict[Group, QueueShape]] = {}
         self._mappings: dict[str, dict[str, tuple[StaticMapping, Group]]] = {}
-        self._abandoned: deque[Group] = deque()
+        self._abandoned: dict[tuple[str, str], deque[Group]] = {}  # by cluster and name
+        self._cleared: Iterator[str] | None = None  # how far the oldest of them is cleared away
+        self._reshaped = 0  # raised when topics come or go
         self.entries = 0  # (topic, group) pairs held
+        self._most = 0  # topics there have been
 
     def __iter__(self) -> Iterator[str]:
-        while self.clear_some():
-            pass
-        return iter(self._queues)
+        """The topics somebody holds, for whoever has time."""
+        return iter(finished(self.names()))
+
+    def names(self) -> Slices[list[str]]:
+        """The topics somebody holds. One that comes or goes meanwhile may be among them or not."""
+        found: list[str] = []
+        names, reshaped = iter(self._queues), self._reshaped
+        while some := list(islice(names, NAMES_A_SLICE)):
+            found += some
+            yield
+            if self._reshaped != reshaped:
+                found = list(self._queues)
+                break
+        if not self._abandoned:
+            return found
+        held: list[str] = []
+        for start in range(0, len(found), TOPICS_A_SLICE):
+            held += [topic for topic in found[start : start + TOPICS_A_SLICE] if self.queues(topic)]
+            yield
+        return held
+
+    def names_where(self, wanted: Callable[[int], bool]) -> Slices[list[str]]:
+        """Topics whose system flags, as one of its brokers tells them, are ``wanted``."""
+        names = yield from self.names()
+        found: list[str] = []
+        for start in range(0, len(names), TOPICS_A_SLICE):
+            for topic in names[start : start + TOPICS_A_SLICE]:
+                shape = next(iter(self.queues(topic).values()), None)
+                if shape is not None and wanted(shape.sys_flag):
+                    found.append(topic)
+            yield
+        return found
 
     @property
     def known(self) -> int:
@@ -56,6 +95,15 @@ class TopicTable:
                 found.append(QueueChange(topic, None, told, None if said == told else said))
         return found
 
+    def holds(self, topic: str) -> bool:
+        """Whether there is a table of holders of ``topic``."""
+        return topic in self._queues
+
+    def cost_of_mappings(self, group: Group, anew: Iterable[StaticMapping]) -> int:
+        """What ``group`` pays for mappings it has now in the places of ``anew``."""
+        held = [self._mappings.get(each.topic, {}).get(each.bname) for each in anew]
+        return sum(costs.mapping(each[0]) for each in held if each and each[1] is group)
+
     def mappings_of(self, group: Group) -> list[StaticMapping]:
         return [
             mapping
@@ -79,8 +127,9 @@ class TopicTable:
         """
         queues, registered = self._queues, group.registered
         changes: list[QueueChange] = []
+        fresh: list[str] = []  # topics nobody had
         read_only_shapes: dict[QueueShape, QueueShape] = {}
-        known_before = len(registered)
+        known_before, topics_before = len(registered), len(queues)
         for topic, shape in topics:
             after = shape
             if read_only and shape.writable:
@@ -94,6 +143,7 @@ class TopicTable:
                     queues[topic][group] = after
                 else:
                     queues[topic] = {group: after}
+                    fresh.append(topic)
             elif rewrite or known != shape:
                 registered[topic] = shape
                 holders = queues[topic]
@@ -101,39 +151,69 @@ class TopicTable:
                 if before != after or known != shape:
                     holders[group] = after
                     changes.append(QueueChange(topic, before, after, said))
-        self.entries += len(registered) - known_before
+        new = len(registered) - known_before
+        if new:
+            self.entries += new
+            self._reshaped += len(queues) != topics_before
+            self._bill(group, new, fresh)
+            self._most = max(self._most, len(queues))
         return changes
 
-    def set_permission(self, group: Group, *, writable: bool) -> list[QueueChange]:
-        """Give or take the write bit of what clients are told, all topics of the group."""
-        changes: list[QueueChange] = []
-        made: dict[QueueShape, QueueShape] = {}
-        for topic, said in group.registered.items():
-            holders = self._queues[topic]
-            before = holders[group]
-            after = made.get(before)
-            if after is None:
-                perm = before.perm | PERM_WRITE if writable else before.perm & ~PERM_WRITE
-                after = made[before] = before._replace(perm=perm)
-            if after != before:
-                holders[group] = after
-                changes.append(QueueChange(topic, before, after, None if said == after else said))
-        return changes
+    def _bill(self, group: Group, entries: int, topics: Collection[str]) -> None:
+        """A topic is paid for by the group that has had it longest, a place by whose it is."""
+        cost = costs.ENTRY * entries + costs.TOPIC * len(topics) + costs.texts(topics)
+        self._account.bill(Kind.TOPICS, group, cost)
 
-    def restore_permission(self, group: Group) -> list[QueueChange]:
-        """Give the write bit back where the group registered it, and nowhere else."""
-        changes: list[QueueChange] = []
+    def count_shapes(self, group: Group, registered: int, shapes: int) -> None:
+        """A member has registered so many topics of so many different shapes."""
+        known = len(group.registered)
+        after = shapes if registered >= known else min(known, group.shapes + shapes)
+        self._account.bill(Kind.TOPICS, group, costs.SHAPE * (after - group.shapes))
+        group.shapes = after
+
+    def set_permission(self, group: Group, *, writable: bool) -> Iterator[list[QueueChange]]:
+        """Give or take the write bit of what clients are told, all topics of the group.
+
+        In slices, each with what changed; topics that come meanwhile are left as they come.
+        """
         made: dict[QueueShape, QueueShape] = {}
-        for topic, said in group.registered.items():
-            holders = self._queues[topic]
-            before = holders[group]
-            if said.perm & PERM_WRITE and not before.perm & PERM_WRITE:
+        for topics in _slices_of(group):
+            changes: list[QueueChange] = []
+            for topic in topics:
+                said = group.registered.get(topic)
+                if said is None:
+                    continue
+                holders = self._queues[topic]
+                before = holders[group]
                 after = made.get(before)
                 if after is None:
-                    after = made[before] = before.with_write()
-                holders[group] = after
-                changes.append(QueueChange(topic, before, after, None if said == after else said))
-        return changes
+                    perm = before.perm | PERM_WRITE if writable else before.perm & ~PERM_WRITE
+                    after = made[before] = before._replace(perm=perm)
+                if after != before:
+                    holders[group] = after
+                    registered = None if said == after else said
+                    changes.append(QueueChange(topic, before, after, registered))
+            yield changes
+
+    def restore_permission(self, group: Group) -> Iterator[list[QueueChange]]:
+        """Give the write bit back where the group registered it, and nowhere else; in slices."""
+        made: dict[QueueShape, QueueShape] = {}
+        for topics in _slices_of(group):
+            changes: list[QueueChange] = []
+            for topic in topics:
+                said = group.registered.get(topic)
+                if said is None:
+                    continue
+                holders = self._queues[topic]
+                before = holders[group]
+                if said.perm & PERM_WRITE and not before.perm & PERM_WRITE:
+                    after = made.get(before)
+                    if after is None:
+                        after = made[before] = before.with_write()
+                    holders[group] = after
+                    registered = None if said == after else said
+                    changes.append(QueueChange(topic, before, after, registered))
+            yield changes
 
     def unwritable(self, group: Group, topics: Iterable[str]) -> Iterator[tuple[str, bool]]:
         """Of ``topics``, those clients may not write, and whether the group registered them so."""
@@ -171,6 +251,11 @@ class TopicTable:
             if some:
                 turns.append((group, shapes))
         self.entries += sum(map(len, told.values()))
+        self._reshaped += 1
+        self._most = max(self._most, len(queues))
+        for group, held in told.items():
+            self._bill(group, len(held), [t for t in held if next(iter(queues[t])) is group])
+            self.count_shapes(group, len(held), len(set(held.values())))
 
     def drop(self, group: Group, topics: Iterable[str]) -> list[QueueChange]:
         """Forget ``topics`` of the group, mappings included."""
@@ -183,37 +268,61 @@ class TopicTable:
         return changes
 
     def abandon(self, group: Group) -> int:
-        """Forget everything of a group without members; returns how many topics it had."""
+        """Forget everything of a group without members; returns how many topics it had.
+
+        What it registered stays with the group for whoever wants to know what was lost.
+        """
         lost = len(group.registered)
         self.entries -= lost
-        self._abandoned.append(group)
+        if lost or group.mapped_topics or group.shapes:
+            self._abandoned.setdefault((group.cluster, group.name), deque()).append(group)
         return lost
 
     def abandoned(self, cluster: str, name: str) -> Collection[str]:
         """The topics of a group that has just gone."""
-        for group in reversed(self._abandoned):
-            if (group.cluster, group.name) == (cluster, name):
-                return group.registered
-        return ()
+        groups = self._abandoned.get((cluster, name))
+        return groups[-1].registered if groups else ()
 
     def clear_some(self) -> bool:
         """Clear away some entries of abandoned groups; whether there are more."""
-        if not self._abandoned:
-            return False
-        group = self._abandoned[0]
-        for topic in list(islice(group.registered, CLEARED_A_SLICE)):
-            self._drop_one(group, topic)
-        if not group.registered:
-            self.drop_mappings(group, list(group.mapped_topics))
-            self._abandoned.popleft()
+        room = CLEARED_A_SLICE
+        while self._abandoned and room > 0:
+            key = next(iter(self._abandoned))
+            group = self._abandoned[key][0]
+            if self._cleared is None:
+                self._cleared = iter(group.registered)
+            some = list(islice(self._cleared, room))
+            for topic in some:
+                self._let_go(group, topic)
+            mapped = list(islice(group.mapped_topics, room - len(some)))
+            self.drop_mappings(group, mapped)
+            room -= len(some) + len(mapped) + 1
+            if room >= 0:
+                self._cleared = None
+                self._account.bill(Kind.TOPICS, group, -costs.SHAPE * group.shapes)
+                group.shapes = 0
+                self._abandoned[key].popleft()
+                if not self._abandoned[key]:
+                    del self._abandoned[key]
+        if not self._abandoned and len(self._queues) * SHRUNK < self._most:
+            # A table keeps the room of all it ever held.
+            self._queues, self._most = dict(self._queues), len(self._queues)
         return bool(self._abandoned)
 
     def _drop_one(self, group: Group, topic: str) -> None:
         del group.registered[topic]
+        self._let_go(group, topic)
+
+    def _let_go(self, group: Group, topic: str) -> None:
         holders = self._queues[topic]
+        paid = costs.TOPIC + costs.text(topic) if next(iter(holders)) is group else 0
         del holders[group]
+        self._account.bill(Kind.TOPICS, group, -costs.ENTRY - paid)
         if not holders:
             del self._queues[topic]
+            self._reshaped += 1
+        elif paid:
+            self._account.bill(Kind.TOPICS, next(iter(holders)), paid)
         if topic in group.mapped_topics:
             self.drop_mappings(group, [topic])
 
@@ -225,6 +334,9 @@ class TopicTable:
             return False
         if before is not None and before[1] is not group:
             before[1].touched += 1  # its next registration will want the place back
+        if before is not None:
+            self._account.bill(Kind.MAPPINGS, before[1], -costs.mapping(before[0]))
+        self._account.bill(Kind.MAPPINGS, group, costs.mapping(mapping))
         by_name[mapping.bname] = (mapping, group)
         group.mapped_topics.add(mapping.topic)
         return True
@@ -233,7 +345,14 @@ class TopicTable:
         for topic in topics:
             by_name = self._mappings.get(topic, {})
             for bname in [name for name, (_, owner) in by_name.items() if owner is group]:
+                self._account.bill(Kind.MAPPINGS, group, -costs.mapping(by_name[bname][0]))
                 del by_name[bname]
             if not by_name:
                 self._mappings.pop(topic, None)
             group.mapped_topics.discard(topic)
+
+
+def _slices_of(group: Group) -> Iterator[list[str]]:
+    topics = iter(list(group.registered))
+    while some := list(islice(topics, TOPICS_A_SLICE)):
+        yield some

@@ -8,19 +8,29 @@ A route answer is put together from pieces that are encoded once: ``broker_data`
 each broker group, ``queue_data`` for each group and queue shape.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
+from routebook.slices import Slices
 from routebook.wire import fastjson
 from routebook.wire.command import Int32
 from routebook.wire.errors import BadRequest, BodyTooLarge, DialectError
-from routebook.wire.fastjson import quoted, quoted_list, quoted_map, quoted_standard
+from routebook.wire.fastjson import (
+    quoted,
+    quoted_list,
+    quoted_list_slices,
+    quoted_map_slices,
+    quoted_standard,
+)
 from routebook.wire.registration import DataVersion
 
+T = TypeVar("T")
+
 _BROWSER_SAFE = 2**53 - 1
-
-
+PIECES_A_SLICE = 500
 MAX_QUEUE_DATAS = 256 * 1024
 
 
@@ -39,14 +49,14 @@ class _TopicRoute(msgspec.Struct, rename="camel"):
 _TOPIC_ROUTE = msgspec.json.Decoder(_TopicRoute | None, strict=False)
 
 
-def decode_queue_datas(body: bytes) -> list[QueueData]:
-    """The queue data of a topic route; raises BadRequest."""
+def decode_queue_datas(body: bytes) -> Slices[list[QueueData]]:
+    """The queue data of a topic route, in slices; raises BadRequest."""
     if not body:
         return []
     if len(body) > MAX_QUEUE_DATAS:
         raise BodyTooLarge("a topic route", MAX_QUEUE_DATAS)
     try:
-        route = _TOPIC_ROUTE.decode(fastjson.normalised(body))
+        route = _TOPIC_ROUTE.decode((yield from fastjson.normalised_slices(body)))
     except (DialectError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"body is not a topic route: {error}") from error
     return (route.queue_datas if route else None) or []
@@ -149,11 +159,23 @@ def topic_route(
     )
 
 
-def cluster_info(brokers: Mapping[str, bytes], clusters: Mapping[str, list[str]]) -> bytes:
-    return b'{"brokerAddrTable":{%b},"clusterAddrTable":{%b}}' % (
-        b",".join([quoted(name) + b":" + data for name, data in brokers.items()]),
-        b",".join([quoted(name) + b":" + quoted_list(names) for name, names in clusters.items()]),
+def cluster_info(brokers: Mapping[str, bytes], clusters: Mapping[str, list[str]]) -> Slices[bytes]:
+    """In slices: a node may know thousands of groups."""
+    tables = yield from _joined(brokers.items(), lambda pair: quoted(pair[0]) + b":" + pair[1])
+    names = yield from _joined(
+        clusters.items(), lambda pair: quoted(pair[0]) + b":" + quoted_list(pair[1])
     )
+    return b'{"brokerAddrTable":{%b},"clusterAddrTable":{%b}}' % (tables, names)
+
+
+def _joined(items: Iterable[T], encode: Callable[[T], bytes]) -> Slices[bytes]:
+    parts: list[bytes] = []
+    waiting = iter(items)
+    while some := list(islice(waiting, PIECES_A_SLICE)):
+        if parts:
+            yield
+        parts.append(b",".join(map(encode, some)))
+    return b",".join(parts)
 
 
 def member_group(addrs: Mapping[int, str], name: str, cluster: str | None) -> bytes:
@@ -164,15 +186,15 @@ def member_group(addrs: Mapping[int, str], name: str, cluster: str | None) -> by
     )
 
 
-def topic_list(topics: list[str], broker_addr: str | None = None) -> bytes:
-    return b'{%b"topicList":%b}' % (
-        b"" if broker_addr is None else b'"brokerAddr":' + quoted(broker_addr) + b",",
-        quoted_list(topics),
-    )
+def topic_list(topics: Iterable[str], broker_addr: str | None = None) -> Slices[bytes]:
+    """In slices: there may be a hundred thousand."""
+    broker = b"" if broker_addr is None else b'"brokerAddr":' + quoted(broker_addr) + b","
+    return (yield from quoted_list_slices(topics, b"{" + broker + b'"topicList":', b"}"))
 
 
-def kv_table(entries: Mapping[str, str]) -> bytes:
-    return b'{"table":' + quoted_map(dict(entries)) + b"}"
+def kv_table(entries: Mapping[str, str]) -> Slices[bytes]:
+    """In slices: there may be a hundred thousand."""
+    return (yield from quoted_map_slices(entries, b'{"table":', b"}"))
 
 
 def data_version(version: DataVersion) -> bytes:

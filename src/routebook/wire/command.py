@@ -15,6 +15,7 @@ JSON = 0
 BINARY = 1
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
+MAX_FIELDS = 1000  # of a header; RocketMQ's own have some twenty
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -33,6 +34,10 @@ class Command(msgspec.Struct, rename={"ext_fields": "extFields"}):
     @property
     def is_oneway(self) -> bool:
         return bool(self.flag & FLAG_ONEWAY)
+
+
+class Oversized(Command):
+    """A request that is refused unread; ``remark`` says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,26 +14,40 @@ form of route answers for 4.9.4 and later.
 """
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
 
 from routebook.slices import Slices, finished
 from routebook.wire.errors import DialectError
-from routebook.wire.text import whole
+from routebook.wire.text import grown, whole
 
 # A stretch fastjson and JSON agree on, then (optionally) one oddity. Possessive
-# quantifiers: no text makes this backtrack.
+# quantifiers: no text makes this backtrack. Bounded ones: no match takes long.
 _UNICODE = rb"\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}"  # halves of surrogate pairs may stand alone
-_STRICT_STRING = rb'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|' + _UNICODE + rb')*+"'
-_ODD_STRING = rb"\"(?:[^\"\\]++|\\.)*+\"|'(?:[^'\\]++|\\.)*+'"
-_BARE_KEY = rb"-?[\w$.]++(?=\s*+:)"
+_STRICT_STRING = rb'"(?:[^"\\\x00-\x1f]{1,512}+|\\["\\/bfnrt]|' + _UNICODE + rb'){0,8}+"'
+_ODD_STRING = rb"\"(?:[^\"\\]{1,64}+|\\.){0,4096}+\"|'(?:[^'\\]{1,64}+|\\.){0,4096}+'"
+_SPACE = rb"\s{0,1000}+"
+_BARE_KEY = rb"-?[\w$.]{1,1000}+(?=" + _SPACE + rb":)"
+_COMMAS = rb"(?:" + _SPACE + rb",){0,1000}+" + _SPACE
 _TOKEN = re.compile(
     rb"(?P<plain>(?:"
     + _STRICT_STRING
-    + rb"|[^\"'{,\[]++|\[(?!\s*+,)|[{,](?!\s*+(?:[,}\]]|-?[\w$.]++\s*+:))){0,4096}+)"
-    + rb"(?:(?P<commas>,(?:\s*+,)*+\s*+(?=[}\]]))"
-    + rb"|(?P<open>[{,\[](?:\s*+,)*+\s*+)(?P<key>"
+    + rb"|[^\"'{,\[]{1,512}+|\[(?!"
+    + _SPACE
+    + rb",)|[{,](?!"
+    + _SPACE
+    + rb"(?:[,}\]]|-?[\w$.]{1,1000}+"
+    + _SPACE
+    + rb":))){0,256}+)"
+    + rb"(?:(?P<commas>,"
+    + _COMMAS
+    + rb"(?=[}\]]))"
+    + rb"|(?P<open>[{,\[]"
+    + _COMMAS
+    + rb")(?P<key>"
     + _BARE_KEY
     + rb")?|(?P<string>"
     + _ODD_STRING
@@ -45,19 +59,23 @@ _ESCAPED: Final = {
     "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "1": "\1",
     "2": "\2", "3": "\3", "4": "\4", "5": "\5", "6": "\6", "7": "\7",
 }  # fmt: skip
-_TURNS_A_SLICE = 500
+_TURNS_A_SLICE = 100
 MAX_ODDITIES = 250_000  # bare keys of static topics: some 30,000 topics of eight queues
+_TEXTS_A_SLICE = 2000
+_FEW = 16
 _MAX_DEPTH = 64
 MAX_EXPANSION = 100_000  # values that all references of a text may stand for
 
 
-def loads(text: bytes) -> Any:
+def loads(
+    text: bytes, *, max_oddities: int = MAX_ODDITIES, max_expansion: int = MAX_EXPANSION
+) -> Any:
     """The value of a fastjson text; raises DialectError."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value = _decode(normalised(text))
-    return resolved(value) if b"$ref" in text else value
+        value = _decode(finished(normalised_slices(text, max_oddities)))
+    return resolved(value, max_expansion) if b"$ref" in text else value
 
 
 def normalised(text: bytes) -> bytes:
@@ -65,14 +83,15 @@ def normalised(text: bytes) -> bytes:
     return finished(normalised_slices(text))
 
 
-def normalised_slices(text: bytes) -> Slices[bytes]:
+def normalised_slices(text: bytes, max_oddities: int = MAX_ODDITIES) -> Slices[bytes]:
     """``normalised`` as a generator that returns the text and yields every few milliseconds."""
+    text_so_far = bytearray()  # grows where it is: joining 16 MiB at the end would take long
     parts: list[bytes] = []
     position, oddities, turns = 0, 0, 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None or match.end() == position:
-            raise DialectError(f"not JSON at byte {position}")
+            raise DialectError(f"not JSON, or a string of more than 256 KiB, at byte {position}")
         plain, _, opening, key, string = match.groups()
         parts.append(plain)
         if opening is not None:
@@ -82,15 +101,20 @@ def normalised_slices(text: bytes) -> Slices[bytes]:
         elif string is not None:
             parts.append(_requoted(string))
         oddities += match.end() != match.end("plain")
-        if oddities > MAX_ODDITIES:
-            raise DialectError(f"more than {MAX_ODDITIES} departures from JSON")
-        # A long plain stretch is many oddities' work.
-        turns += 1 + len(plain) // 1024
+        if oddities > max_oddities:
+            raise DialectError(f"more than {max_oddities} departures from JSON")
+        # A long plain stretch is many oddities' work, a long oddity too.
+        turns += 1 + len(plain) // 512 + (match.end() - match.end("plain")) // 64
         position = match.end()
         if turns > _TURNS_A_SLICE:
             turns = 0
+            text_so_far += b"".join(parts)
+            parts.clear()
             yield
-    return b"".join(parts)
+    if not text_so_far:
+        return b"".join(parts)
+    text_so_far += b"".join(parts)
+    return grown(text_so_far)
 
 
 def _requoted(literal: bytes) -> bytes:
@@ -117,13 +141,13 @@ def _decode(text: bytes) -> Any:
         raise DialectError("nested too deeply") from error
 
 
-def resolved(document: Any) -> Any:
+def resolved(document: Any, max_expansion: int = MAX_EXPANSION) -> Any:
     """``document`` with each ``{"$ref": path}`` replaced by what the path names.
 
     A path that leads nowhere, or to a reference, becomes None: the reference decoder
     leaves such a field null. Raises DialectError when references would blow the document up.
     """
-    room = MAX_EXPANSION
+    room = max_expansion
 
     def walk(value: Any, parents: tuple[Any, ...]) -> Any:
         nonlocal room
@@ -150,10 +174,10 @@ def _weight(value: Any, room: int) -> int:
     """How many values ``value`` is made of; raises DialectError when more than ``room``."""
     weight, waiting = 0, [value]
     while waiting:
-        weight += 1
+        item = waiting.pop()
+        weight += 1 + (len(item) // 64 if isinstance(item, str) else 0)
         if weight > room:
             raise DialectError("references expand too far")
-        item = waiting.pop()
         if isinstance(item, dict):
             waiting += item.values()
         elif isinstance(item, list):
@@ -223,18 +247,60 @@ def quoted_standard(text: str) -> bytes:
     return b'"' + text.translate(_STANDARD_ESCAPES).encode() + b'"'
 
 
-def quoted_list(texts: list[str]) -> bytes:
-    """A list of strings in default form, in one sweep when nothing needs an escape."""
-    if not texts:
-        return b"[]"
-    joined = '","'.join(texts)
-    # Each joint brings exactly two quotes; one more means a name contains one.
-    plain = joined.isascii() and joined.isprintable() and "\\" not in joined
-    if plain and joined.count('"') == 2 * (len(texts) - 1):
-        return b'["' + joined.encode() + b'"]'
-    return b"[" + b",".join([quoted(text) for text in texts]) + b"]"
+def quoted_list(texts: Sequence[str]) -> bytes:
+    """A list of strings in default form."""
+    return finished(quoted_list_slices(texts))
 
 
-def quoted_map(entries: dict[str, str]) -> bytes:
+def quoted_list_slices(
+    texts: Iterable[str], before: bytes = b"", after: bytes = b""
+) -> Slices[bytes]:
+    """``quoted_list``, a few thousand strings at a time; in one sweep what needs no escape.
+
+    What comes ``before`` it and ``after`` it is put there without copying the list.
+    """
+    text = bytearray(before + b"[")
+    waiting = iter(texts)
+    some = list(islice(waiting, _TEXTS_A_SLICE))
+    while some:
+        joined = '","'.join(some)
+        # Each joint brings exactly two quotes; one more means a name contains one.
+        plain = joined.isascii() and joined.isprintable() and "\\" not in joined
+        if plain and joined.count('"') == 2 * (len(some) - 1):
+            text += b'"' + joined.encode() + b'"'
+        else:
+            text += b",".join([quoted(each) for each in some])
+        some = list(islice(waiting, _TEXTS_A_SLICE))
+        if some:
+            text += b","
+            yield
+    text += b"]" + after
+    return grown(text)
+
+
+def quoted_map(entries: Mapping[str, str]) -> bytes:
     """A map of strings in default form."""
-    return b"{" + b",".join([quoted(k) + b":" + quoted(v) for k, v in entries.items()]) + b"}"
+    if len(entries) <= _FEW:
+        return b"{" + b",".join([quoted(k) + b":" + quoted(v) for k, v in entries.items()]) + b"}"
+    return finished(quoted_map_slices(entries))
+
+
+def quoted_map_slices(
+    entries: Mapping[str, str], before: bytes = b"", after: bytes = b""
+) -> Slices[bytes]:
+    """``quoted_map``, a few thousand entries at a time; in one sweep where nothing is escaped."""
+    text = bytearray(before + b"{")
+    waiting = iter(entries.items())
+    some = list(islice(waiting, _TEXTS_A_SLICE // 2))
+    while some:
+        texts = "".join(chain.from_iterable(some))
+        if texts.isascii() and texts.isprintable() and '"' not in texts and "\\" not in texts:
+            text += msgspec.json.encode(dict(some))[1:-1]
+        else:
+            text += b",".join([quoted(k) + b":" + quoted(v) for k, v in some])
+        some = list(islice(waiting, _TEXTS_A_SLICE // 2))
+        if some:
+            text += b","
+            yield
+    text += b"}" + after
+    return grown(text)

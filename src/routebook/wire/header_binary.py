@@ -10,7 +10,7 @@ null, so an empty value and a missing one look alike.
 from struct import Struct
 
 from routebook.wire.codes import Version
-from routebook.wire.command import BINARY, Command, Reply
+from routebook.wire.command import BINARY, MAX_FIELDS, Command, Reply
 from routebook.wire.errors import WireError
 
 _FIXED = Struct(">hBhiii")  # code, language, version, opaque, flag, remark length
@@ -30,6 +30,7 @@ def decode(header: bytes) -> Command:
     (ext_length,) = _INT.unpack_from(header, position)
     position += 4
     ext_fields: dict[str, str | None] = {}
+    fields = 0
     if ext_length > 0:
         end = position + ext_length
         if end > len(header):
@@ -39,7 +40,16 @@ def decode(header: bytes) -> Command:
             value, position = _sized_text(header, position, end, _INT)
             if key is not None:
                 ext_fields[key] = value
+            fields += 1
+            if fields > MAX_FIELDS:
+                raise WireError(f"more than {MAX_FIELDS} header fields")
     return Command(code, flag, opaque, version, remark, ext_fields, b"", BINARY)
+
+
+def envelope(header: bytes) -> tuple[int, int]:
+    """The opaque and the flag of a header that is not read."""
+    _code, _language, _version, opaque, flag, _remark_length = _FIXED.unpack_from(header)
+    return opaque, flag
 
 
 def _sized_text(header: bytes, position: int, end: int, size: Struct) -> tuple[str | None, int]:

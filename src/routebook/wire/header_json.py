@@ -5,17 +5,26 @@ peer sends is read at first as strict JSON; numbers in place of strings, bare ke
 like take the slower way through the dialect.
 """
 
+import re
 from typing import Any
 
 import msgspec
 
 from routebook.wire import fastjson
 from routebook.wire.codes import Version
-from routebook.wire.command import Command, Reply
+from routebook.wire.command import MAX_FIELDS, Command, Reply
 from routebook.wire.errors import DialectError, WireError
 
-# Rewriting the dialect costs microseconds a byte; no honest header comes near this.
-MAX_ODD_HEADER = 64 * 1024
+MAX_ODD_HEADER = 64 * 1024  # of a header that is not plain JSON
+MAX_ODDITIES = 2000
+MAX_EXPANSION = 2000
+MAX_REFERRING = 8 * 1024  # of a header with references
+_LARGE = 16 * 1024
+_END = 1024
+_OPAQUE = re.compile(rb'"opaque"\s*:\s*(-?[0-9]{1,10})')
+_FLAG = re.compile(rb'"flag"\s*:\s*([0-9]{1,5})')
+_MAX_STRINGS = 4 * MAX_FIELDS
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?', re.DOTALL)
 
 _PLAIN_AROUND = (
     b'{"code":0,"flag":1,"language":"JAVA","opaque":',
@@ -26,18 +35,48 @@ _DECODER = msgspec.json.Decoder(Command)
 
 def decode(header: bytes) -> Command:
     """Raises WireError for anything fastjson would not turn into a command."""
+    if len(header) > _LARGE:
+        _check_fields(header)
     try:
         return _DECODER.decode(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _decode_odd(header)
 
 
+def envelope(header: bytes) -> tuple[int, int]:
+    """The opaque and the flag of a header that is not read, from its ends.
+
+    Raises WireError when the opaque is not there: every peer of RocketMQ writes it behind the
+    ext fields.
+    """
+    ends = bytes(header[:_END] + header[-_END:])
+    opaque, flag = _OPAQUE.findall(ends), _FLAG.findall(ends)
+    if not opaque:
+        raise WireError(f"a header of {len(header)} bytes")
+    return _integer({"opaque": opaque[-1]}, "opaque"), int(flag[-1]) if flag else 0
+
+
+def _check_fields(header: bytes) -> None:
+    """Raise WireError where reading would take long: for each field an object is made."""
+    fields = 0
+    for strings, match in enumerate(_STRING.finditer(header)):
+        fields += match[1] is not None
+        if fields > MAX_FIELDS or strings > _MAX_STRINGS:
+            raise WireError(f"more than {MAX_FIELDS} header fields")
+
+
 def _decode_odd(header: bytes) -> Command:
     if len(header) > MAX_ODD_HEADER:
         raise WireError(f"a header of {len(header)} bytes is not JSON")
+    if len(header) > MAX_REFERRING and b"$ref" in header:
+        raise WireError(f"a header of {len(header)} bytes with references")
     try:
         # Java decodes malformed UTF-8 with replacement characters instead of failing.
-        fields = fastjson.loads(header.decode("utf-8", "replace").encode())
+        fields = fastjson.loads(
+            header.decode("utf-8", "replace").encode(),
+            max_oddities=MAX_ODDITIES,
+            max_expansion=MAX_EXPANSION,
+        )
     except DialectError as error:
         raise WireError(f"header is {error}") from error
     if not isinstance(fields, dict):

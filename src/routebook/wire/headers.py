@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from routebook.wire.command import Command
 from routebook.wire.errors import BadRequest
 
-MAX_NAME = 4096  # of names and addresses; RocketMQ's own limits are far below
+# Of names and addresses. The longest that RocketMQ itself makes is %RETRY%group_topic, for what a
+# group of 255 characters could not consume of a topic of 127.
+MAX_NAME = 7 + 255 + 1 + 127
+MAX_WIDE_NAME = 127  # of one that is not ASCII, which RocketMQ's brokers do not take
+MAX_ECHOED = 4096  # of a name repeated in an answer
 
 _JAVA_INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
 
@@ -26,9 +30,17 @@ def required(request: Command, name: str) -> str:
 def optional(request: Command, name: str) -> str | None:
     """The value of an ext field, which may be empty; None when absent."""
     value = request.ext_fields.get(name)
-    if value is not None and len(value) > MAX_NAME:
-        raise BadRequest(f"{name} is longer than {MAX_NAME} characters")
+    if value is not None:
+        check_name(name, value)
     return value
+
+
+def check_name(what: str, name: str) -> None:
+    """Raise BadRequest for one that is longer than any name needs to be."""
+    if len(name) > MAX_WIDE_NAME:
+        limit = MAX_NAME if name.isascii() else MAX_WIDE_NAME
+        if len(name) > limit:
+            raise BadRequest(f"{what} is longer than {limit} characters")
 
 
 def integer(request: Command, name: str) -> int | None:

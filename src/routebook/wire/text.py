@@ -1,9 +1,20 @@
 """Text that UTF-8 can hold."""
 
 import re
+from typing import cast
+
+_COPIED = 64 * 1024
 
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HALF = re.compile("[\ud800-\udfff]")
+
+
+def grown(text: bytearray) -> bytes:
+    """What grew where it is, to be read like bytes: a copy of megabytes would take its time.
+
+    Nobody may change it any more.
+    """
+    return bytes(text) if len(text) <= _COPIED else cast(bytes, text)
 
 
 def whole(text: str) -> str:

@@ -331,11 +331,19 @@ def _recovered() -> Column:
 
 
 def _lost() -> Column:
-    return F.format_string(
-        "%s %s lost since %s: the disk did not take them in time.",
+    lost = F.format_string(
+        "%s %s lost since %s: ",
         "data.count",
         F.when(F.col("data.count") == 1, "record was").otherwise("records were"),
         to_second(F.timestamp_millis(F.col("data.since_ms"))),
+    )
+    flooded = F.coalesce(F.col("data.flooded"), F.lit(0))
+    many = F.when(flooded == F.col("data.count"), "all").otherwise(
+        F.format_string("%s of them", flooded)
+    )
+    sent = F.concat(many, F.lit(" came from peers that changed more than a journal takes of them."))
+    return F.concat(
+        lost, F.when(flooded == 0, "the disk did not take them in time.").otherwise(sent)
     )
 
 

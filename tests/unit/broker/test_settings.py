@@ -40,7 +40,7 @@ def test_the_period_stays_within_the_bounds_brokers_keep(wanted_s: float, period
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"name": ""}, "name must be 1 to 4096 printable characters, not ''"),
+        ({"name": ""}, "name must be 1 to 390 printable characters, not ''"),
         ({"cluster": "a\nb"}, "cluster must be"),
         ({"zone": ""}, "zone must be"),
         ({"addr": "nowhere"}, "addr must be an address: 'nowhere' is not host:port"),

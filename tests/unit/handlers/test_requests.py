@@ -321,11 +321,32 @@ def test_pairs_beyond_the_limit_are_refused() -> None:
     assert desk.ask(RequestCode.PUT_KV_CONFIG, {**fields, "value": "v" * 8}).code == 0
 
 
+@pytest.mark.parametrize(
+    "topic",
+    [
+        pytest.param("t" * 127, id="topic"),
+        pytest.param("%RETRY%" + "g" * 255, id="retry"),
+        pytest.param("%DLQ%" + "g" * 255, id="dead-letters"),
+        pytest.param("%RETRY%" + "g" * 255 + "_" + "t" * 127, id="retry-of-pop"),
+        pytest.param("rmq_sys_SYNC_BROKER_MEMBER_" + "b" * 255, id="members-of-a-broker"),
+    ],
+)
+def test_the_longest_names_rocketmq_makes_are_taken(topic: str) -> None:
+    desk = Desk()
+    assert desk.register("b" * 255, body=registration_body([topic, "other"])).code == 0
+    assert desk.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}).code == 0
+
+
 def test_names_longer_than_any_real_one_are_refused() -> None:
     desk = Desk()
     reply = desk.register("b" * 5000)
-    assert (reply.code, reply.remark) == (1, "brokerName is longer than 4096 characters")
+    assert (reply.code, reply.remark) == (1, "brokerName is longer than 390 characters")
     reply = desk.register(body=registration_body(["t" * 5000, "other"]))
-    assert (reply.code, reply.remark) == (1, "a topic name is longer than 4096 characters")
+    assert (reply.code, reply.remark) == (1, "a topic name is longer than 390 characters")
+    reply = desk.register(body=registration_body(["t" * 391, "other"]))
+    assert (reply.code, reply.remark) == (1, "a topic name is longer than 390 characters")
+    reply = desk.register(body=registration_body(["é" * 128, "other"]))
+    assert (reply.code, reply.remark) == (1, "a topic name is longer than 127 characters")
+    assert desk.register(body=registration_body(["é" * 127, "other"])).code == 0
     reply = desk.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "t" * 1_000_000})
     assert len(reply.remark or "") < 5000

@@ -28,6 +28,8 @@ from routebook.events import (
     MinBrokerChanged,
     NodeStarted,
     NodeStopped,
+    NoiseCounted,
+    PeerNoise,
     QueryCount,
     QueueChange,
     RecordsLost,
@@ -111,6 +113,10 @@ DEFAULTS: dict[str, Any] = {
     "returned": 9,
     "left": 1,
     "dropped": 2,
+    "refused": 90_000,
+    "conflicts": 1,
+    "windows": 2,
+    "peers": (PeerNoise("10.0.0.66", 89_000), PeerNoise("10.0.0.9", 1000)),
     "type": "BrokerSang",
     "data": {},
 }
@@ -381,6 +387,28 @@ def test_a_broker_that_left_says_why(cause: Cause, said: str) -> None:
             Context(),
             "12 records were lost since 2026-11-15T03:00:00Z: the disk did not take them in time.",
             id="records-lost",
+        ),
+        pytest.param(
+            event(RecordsLost, flooded=12),
+            Context(),
+            "12 records were lost since 2026-11-15T03:00:00Z: all came from peers that changed"
+            " more than a journal takes of them.",
+            id="records-lost-to-a-flood",
+        ),
+        pytest.param(
+            event(RecordsLost, flooded=7),
+            Context(),
+            "12 records were lost since 2026-11-15T03:00:00Z: 7 of them came from peers that"
+            " changed more than a journal takes of them.",
+            id="records-lost-to-both",
+        ),
+        pytest.param(
+            event(NoiseCounted),
+            Context(),
+            "too many to write each of them down since 2026-11-15T03:00:00Z: 90000 refusals, 1"
+            " conflict, 2 records of heartbeats and queries; 89000 from 10.0.0.66 and 1000 from"
+            " 10.0.0.9.",
+            id="noise-counted",
         ),
         pytest.param(
             event(GroupRestated),

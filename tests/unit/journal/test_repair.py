@@ -31,6 +31,7 @@ def test_an_empty_folder_begins_at_the_beginning(tmp_path: Path) -> None:
         unclean=False,
         torn_bytes=0,
         revision=0,
+        wall_ms=0,
         closed=(),
     )
 

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from routebook.journal.folder import Span, list_folder, snapshot_name
+from routebook.journal.folder import Span, list_folder, snapshot_name, torn_name
 from routebook.journal.manifest import read_manifest, read_removed
-from routebook.journal.retention import Kept, expired, kept_in, remove
-from support.journals import NOON_MS, lay, span_of
+from routebook.journal.retention import Kept, expired, kept_in, loose_bytes_in, remove
+from support.journals import NOON_MS, lay, numbered, span_of, write_journal
 
 SEGMENTS = [Kept(Span(1, 10), 100, 1_000), Kept(Span(11, 20), 100, 2_000)]
 SEGMENTS.append(Kept(Span(21, 30), 100, 3_000))
@@ -86,3 +86,13 @@ def test_a_segment_with_a_bad_manifest_goes_by_the_time_of_its_file(tmp_path: Pa
     removed = read_removed(tmp_path)
     assert removed is not None
     assert (removed.last_seq, removed.last_hash) == (10, "")
+
+
+def test_what_was_cut_off_goes_with_the_records_before_it(tmp_path: Path) -> None:
+    write_journal(tmp_path, [numbered(number) for number in range(1, 21)], rotate_records=10)
+    for seq in (5, 15):
+        (tmp_path / torn_name(seq)).write_bytes(b"torn")
+    listing = list_folder(tmp_path)
+    assert loose_bytes_in(tmp_path, listing, kept_in(tmp_path, listing, {})) >= 8
+    remove(tmp_path, listing.sealed[:1], listing, now_ms=1)
+    assert list_folder(tmp_path).torn == (torn_name(15),)

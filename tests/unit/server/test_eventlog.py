@@ -4,10 +4,12 @@ import logging
 import pytest
 
 from routebook.events import (
+    BrokerLeft,
     Cause,
     Event,
     GuardEngaged,
     GuardReleased,
+    KvChanged,
     QueueChange,
     RequestRefused,
     Suspect,
@@ -91,3 +93,40 @@ def test_what_needs_attention_is_a_warning(event: Event, caplog: pytest.LogCaptu
     caplog.set_level(logging.INFO)
     log_event(event)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def kv_changed(value: str) -> KvChanged:
+    return KvChanged(
+        revision=1, cause=Cause.ADMIN, peer="p:1", namespace="n", key="k", before=None, after=value
+    )
+
+
+@pytest.mark.parametrize("odd", ["\x1b[2J", "\x7f", "\x9b2J", "\u2028", "\u202e"], ids=ascii)
+def test_no_control_character_reaches_the_log_and_it_is_still_json(odd: str) -> None:
+    text = line(kv_changed(f"a{odd}b"))
+    assert text.isprintable()
+    assert json.loads(text)["after"] == f"a{odd}b"
+
+
+def test_a_long_value_is_cut() -> None:
+    assert len(line(kv_changed("x" * 1_000_000))) < 1000
+
+
+def test_a_group_of_many_is_counted_and_some_are_named() -> None:
+    addrs = {number: f"10.0.0.1:{number}" for number in range(3000)}
+    event = BrokerLeft(
+        revision=1,
+        cause=Cause.EXPIRED,
+        peer="",
+        cluster="c",
+        broker="b",
+        broker_id=1,
+        addr="10.0.0.1:1",
+        generation=1,
+        addrs_before=addrs,
+        addrs_after={},
+        topics_lost=0,
+    )
+    members = json.loads(line(event))
+    assert members["addrs_before_count"] == 3000
+    assert len(members["addrs_before"]) == 16

@@ -4,6 +4,7 @@ import pytest
 
 from routebook.server import kvfile
 from routebook.settings import SettingsError
+from routebook.slices import finished
 
 
 def test_a_file_of_rocketmq_is_taken_over(tmp_path: Path) -> None:
@@ -17,7 +18,7 @@ def test_a_file_of_rocketmq_is_taken_over(tmp_path: Path) -> None:
 def test_what_is_written_is_what_rocketmq_writes_and_reads_back(tmp_path: Path) -> None:
     tables = {"NSX": {}, "n": {"k": 'v"\n', "ü": "x"}}
     path = tmp_path / "kvConfig.json"
-    path.write_bytes(kvfile.encode(tables))
+    path.write_bytes(finished(kvfile.encode(tables)))
     assert path.read_text() == '{"configTable":{"NSX":{},"n":{"k":"v\\"\\n","ü":"x"}}}'
     assert kvfile.load(path) == tables
 

@@ -10,6 +10,7 @@ from routebook.events import (
     MinBrokerChanged,
     Suspect,
 )
+from routebook.slices import carried_out
 from routebook.state.guard import GuardSettings
 from routebook.state.model import Group, Member
 from support.silence import ALL, HOLD_MS, TIMEOUT_MS, WINDOW_MS, Silence, kinds
@@ -219,7 +220,9 @@ def test_goodbyes_are_never_doubted(how: str) -> None:
         silence.unregister(*ALL)
     else:
         for number in ALL:
-            silence.events += silence.table.close_link(number + 1, Cause.CONNECTION_CLOSED, "p")
+            silence.events += carried_out(
+                silence.table.close_link(number + 1, Cause.CONNECTION_CLOSED, "p")
+            )[0]
 
     assert (silence.live, silence.of(GuardEngaged)) == (set(), [])
 

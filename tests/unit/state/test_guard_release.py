@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from routebook.events import BrokerLeft, Cause, GuardEngaged, GuardReleased
+from routebook.slices import carried_out
 from support.silence import ALL, HOLD_MS, TIMEOUT_MS, WINDOW_MS, Silence, all_held, kinds
 
 # -- those who come back or leave
@@ -43,7 +44,7 @@ def test_a_held_broker_that_says_goodbye_leaves_at_once(how: str) -> None:
     if how == "unregister":
         silence.unregister(3)
     else:
-        silence.events += silence.table.close_link(4, Cause.CONNECTION_CLOSED, "p")
+        silence.events += carried_out(silence.table.close_link(4, Cause.CONNECTION_CLOSED, "p"))[0]
     assert silence.live == set(ALL) - {3}
 
     silence.pass_time(HOLD_MS)
@@ -327,7 +328,7 @@ def test_a_broker_held_for_its_deadline_is_still_held_when_its_connection_falls_
     assert silence.live == set()
 
 
-def test_a_broker_heard_over_a_new_connection_lives_by_it() -> None:
+def test_a_held_broker_heard_over_a_strangers_connection_does_not_leave_with_it() -> None:
     silence = Silence()
     silence.now_ms += 600
     silence.idle(*ALL)
@@ -335,7 +336,17 @@ def test_a_broker_heard_over_a_new_connection_lives_by_it() -> None:
     silence.pass_time(10)
     assert silence.held == set(ALL) - {3}
 
-    silence.events += silence.table.close_link(99, Cause.CONNECTION_CLOSED, "p")
+    silence.events += carried_out(silence.table.close_link(99, Cause.CONNECTION_CLOSED, "p"))[0]
+    assert silence.live == set(ALL)
+
+
+def test_a_held_broker_that_registers_over_a_new_connection_lives_by_it() -> None:
+    silence = Silence()
+    silence.now_ms += 600
+    silence.idle(*ALL)
+    silence.hear(3, link=99)
+    silence.register(3, link=98)
+    silence.events += carried_out(silence.table.close_link(98, Cause.CONNECTION_CLOSED, "p"))[0]
     assert silence.live == set(ALL) - {3}
 
 

@@ -221,7 +221,7 @@ def test_the_fields_of_a_registration_are_read_as_they_were_meant(
         (lambda: Topic("two words"), "without spaces"),
         (lambda: Topic("line\nbreak"), "printable"),
         (lambda: Topic("half\ud800"), "printable"),
-        (lambda: Topic("x" * 4097), "1 to 4096"),
+        (lambda: Topic("x" * 391), "1 to 390"),
         (lambda: Topic("T", read_queues=-1), "read_queues of topic T"),
         (lambda: Topic("T", write_queues=2**31), "write_queues of topic T"),
         (lambda: Topic("T", perm=16), "perm of topic T must be 0 to 15, not 16"),

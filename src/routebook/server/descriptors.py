@@ -1,0 +1,37 @@
+"""How many connections there are descriptors and memory for.
+
+A connection is a file to the system. Some files are kept back: the journal, its snapshots, the
+key-value file, TLS files and connections of the node's own must never find that strangers have
+taken the last one.
+"""
+
+import os
+import resource
+from pathlib import Path
+
+KEPT_BACK = 64
+CONNECTION_BYTES = 8 * 1024
+_OPEN_NOW = Path("/proc/self/fd")
+
+
+def connections_within(wanted: int, max_bytes: int) -> tuple[int, str]:
+    """``wanted`` connections, or as many as there are files and memory for; then also why."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    by_files = wanted
+    if files != resource.RLIM_INFINITY:
+        by_files = max(1, files - _open_now() - KEPT_BACK)
+    by_memory = max(1, max_bytes // CONNECTION_BYTES)
+    bound = min(wanted, by_files, by_memory)
+    if bound == wanted:
+        return bound, ""
+    said = f"serving {bound} connections at once, not {wanted} (maxConnections)"
+    if by_files <= by_memory:
+        return bound, f"{said}: the process may open {files} files (ulimit -n)"
+    return bound, f"{said}: they may take {max_bytes} bytes (memoryLimit)"
+
+
+def _open_now() -> int:
+    try:
+        return len(os.listdir(_OPEN_NOW))  # noqa: PTH208 - names are enough
+    except OSError:
+        return 0

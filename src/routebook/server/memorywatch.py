@@ -1,0 +1,117 @@
+"""MemoryWatch: the memory of the process itself, looked at once a second.
+
+The account says what is held for others; this sees whether the process agrees. What brokers that
+left have left behind is given back to the system. When the process comes near its limit all the
+same, kept answers are dropped, and while that does not help nothing more is taken in.
+"""
+
+import asyncio
+import ctypes
+import gc
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from routebook.slices import Slices
+from routebook.state.account import MIB, Account, Kind
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+WORTH_GIVING_BACK = 8 * MIB
+NEAR_PERCENT = 88  # of the limit: drop what can be had again
+FULL_PERCENT = 94  # take nothing more in
+TOP_PEERS = 10
+_TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
+_STATM = Path("/proc/self/statm")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes() -> int:
+    """Of this process; 0 where the system does not say."""
+    try:
+        return int(_STATM.read_text().split()[1]) * _PAGE
+    except OSError:
+        return 0
+
+
+def give_back() -> None:
+    """Return free memory to the system, where that can be asked for."""
+    # A collection empties the interpreter's lists of free objects, which lie everywhere and keep
+    # what is around them. Frozen for the moment, the tables are not walked for it.
+    gc.freeze()
+    gc.collect()
+    gc.unfreeze()
+    if _TRIM is not None:
+        _TRIM(0)
+
+
+def kill_first(pid: int) -> None:
+    """Where memory runs out all the same, have the system take this process and not the node."""
+    with suppress(OSError):  # another system, or gone already
+        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
+
+
+class MemoryWatch:
+    """``shed`` drops what can be had again, ``pack`` makes what is kept smaller."""
+
+    def __init__(
+        self,
+        account: Account,
+        *,
+        shed: Callable[[], None],
+        pack: Callable[[], Slices[None]],
+        resident: Callable[[], int] = resident_bytes,
+    ) -> None:
+        self._account = account
+        self._shed = shed
+        self._pack = pack
+        self._resident = resident
+        self._most_held = 0  # since memory was last given back
+
+    async def look(self) -> None:
+        account, limit = self._account, self._account.budgets.limit
+        self._most_held = max(self._most_held, account.tables)
+        near = self._resident() * 100 > limit * NEAR_PERCENT
+        if near:
+            self._shed()
+        if near or self._most_held - account.tables > WORTH_GIVING_BACK:
+            self._most_held = account.tables
+            for _ in self._pack():
+                await asyncio.sleep(0)
+            await asyncio.to_thread(give_back)
+        resident = self._resident()
+        if resident * 100 <= limit * FULL_PERCENT:
+            if account.pressed is not None:
+                logger.warning(
+                    "memory: %d bytes of %d; registrations are taken again", resident, limit
+                )
+            account.pressed = None
+        else:
+            if account.pressed is None:
+                logger.warning(
+                    "memory: %d bytes of %d; nothing more is taken in (memoryLimit)",
+                    resident,
+                    limit,
+                )
+            account.pressed = (
+                f"the node takes {resident} of {limit} bytes of memory (memoryLimit);"
+                " nothing more is taken in"
+            )
+
+    def status(self) -> dict[str, object]:
+        """For the health of the node: what is held for others, for what and for whom."""
+        account = self._account
+        return {
+            "limit": account.budgets.limit,
+            "resident": self._resident(),
+            "pressed": account.pressed is not None,
+            "tables": account.tables,
+            "tables_limit": account.budgets.tables,
+            "broker_limit": account.broker_limit,
+            "peer_limit": account.peer_limit,
+            "kinds": {kind.value: account.used[kind] for kind in Kind},
+            "peers": [{"peer": peer, "bytes": held} for peer, held in account.top_peers(TOP_PEERS)],
+        }

@@ -1,0 +1,213 @@
+"""Departures: brokers leave, one by one or thousands at once.
+
+Whoever decides that a broker is gone names what it saw. Leaving is done in slices, and a broker
+that has registered again, or was heard of, by the time its turn comes is left alone.
+
+    link 1 closes, 5,000 brokers lived by it      the first 100 leave
+    one of the others is heard of on link 2       the next 100 leave, ...
+                                                  that one stays, by link 2
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from routebook.events import BrokerLeft, Cause, Event, QueueChange, RequestRefused
+from routebook.state.facts import Changes, Facts
+from routebook.state.guard import LossGuard
+from routebook.state.members import Members
+from routebook.state.model import MASTER, Link, Member
+from routebook.state.topics import TopicTable
+
+LEFT_A_SLICE = 25
+
+
+class Departures:
+    def __init__(
+        self, members: Members, topics: TopicTable, guard: LossGuard, facts: Facts
+    ) -> None:
+        self._members = members
+        self._topics = topics
+        self._guard = guard
+        self._facts = facts
+
+    def leave(self, member: Member, cause: Cause, peer: str) -> Changes[None]:
+        """Remove one broker. It is gone with the first slice; what follows are its topics.
+
+        Those of a group that goes on without a master become read-only.
+        """
+        group = member.group
+        addrs_before = group.addrs
+        was_lowest = member is group.lowest
+        self._members.forget(member)
+        topics_lost = 0
+        if not group.members:
+            topics_lost = self._topics.abandon(group)
+            self._members.drop_group(group)
+        events: list[Event] = [
+            BrokerLeft(
+                **self._facts.about(member, cause, peer),
+                addrs_before=addrs_before,
+                addrs_after=group.addrs,
+                topics_lost=topics_lost,
+            )
+        ]
+        if not group.members or not group.acting_master:
+            yield events
+            return
+        closing: Iterator[list[QueueChange]] = iter(())
+        if MASTER not in group.members:
+            closing = self._topics.set_permission(group, writable=False)
+            events += self._facts.topics_changed(group, next(closing, []), None, cause)
+        if was_lowest:
+            events.append(self._facts.min_changed(group, peer, cause, offline_addr=member.addr))
+        yield events
+        for changes in closing:
+            yield self._facts.topics_changed(group, changes, None, cause)
+            if MASTER in group.members or not group.members:
+                return  # it is back, and says itself what may be written; or all are gone
+
+    def unregister(
+        self, cluster: str, name: str, addr: str, *, link: Link, peer: str
+    ) -> Changes[None]:
+        """Remove a broker by its own wish; nothing for one that is unknown.
+
+        A wish sent over a connection the broker has since left for a newer one is void.
+        """
+        member = self._members.find_live(cluster, addr)
+        if member is None or member.group.name != name:
+            return
+        if self._members.is_late(member, link):
+            yield [
+                RequestRefused(
+                    **self._facts.fact(Cause.STALE, peer),
+                    request="UNREGISTER_BROKER",
+                    subject=f"{cluster}/{name} {addr}",
+                    reason="the broker has registered again over a newer connection",
+                    answered_success=True,
+                )
+            ]
+            return
+        yield from self.leave(member, Cause.UNREGISTER, peer)
+
+    def close_link(self, link: Link, cause: Cause, peer: str) -> Changes[None]:
+        """Remove every broker that lived by this connection alone."""
+        yield from self._leave_all(
+            (member, cause, peer) for member in self._members.lost_with(link)
+        )
+
+    def close_links(
+        self, closed: Mapping[Link, str], *, lease_from_ms: int | None = None
+    ) -> Changes[None]:
+        """Connections, by their peers, that were closed while nobody listened.
+
+        With ``lease_from_ms`` their brokers may be well, and have a lease from then on to be heard
+        of.
+        """
+        self._members.prefer_others(closed)
+        if lease_from_ms is None:
+            for link, peer in closed.items():
+                yield from self.close_link(link, Cause.CONNECTION_CLOSED, peer)
+            return
+        for link in closed:
+            for member in self._members.lost_with(link):
+                self._members.hold(member, lease_from_ms + member.heartbeat_timeout_ms)
+
+    def idle_links(self, idle: Mapping[Link, str], *, now_ms: int) -> Changes[list[Link]]:
+        """Connections, by their peers, closed because nothing came over them: no goodbye, silence.
+
+        Returns the connections to close.
+        """
+        links = yield from self._review(now_ms)
+        peers = {
+            member: peer for link, peer in idle.items() for member in self._members.lost_with(link)
+        }
+        gone, judged = self._judge(list(peers), now_ms)
+        leaving = [
+            (member, Cause.IDLE, peers[member], member.generation, member.heard_ms)
+            for member in gone
+        ]
+        yield judged
+        yield from self._leave_unheard(leaving)
+        return links
+
+    def expire(self, now_ms: int) -> Changes[list[Link]]:
+        """Drop every broker silent past its deadline; returns the connections to close."""
+        released = yield from self._review(now_ms)
+        gone, judged = self._judge(self._members.due(now_ms), now_ms)
+        if judged:
+            yield judged
+        links, leaving = self._silent(gone)
+        yield from self._leave_unheard(leaving)
+        return [*released, *links]
+
+    def release_guard(self, peer: str, *, now_ms: int) -> tuple[int, Changes[list[Link]]]:
+        """Let go whom the guard holds, and how many that is; returns the connections to close."""
+        gone, events = self._guard.release(self._members.live(), now_ms, peer=peer)
+
+        def released() -> Changes[list[Link]]:
+            links, leaving = self._silent(gone, peer)
+            yield events
+            yield from self._leave_unheard(leaving)
+            return links
+
+        return len(gone), released()
+
+    def _review(self, now_ms: int) -> Changes[list[Link]]:
+        """See who is held no longer; they leave before anybody else is judged."""
+        gone, events = self._guard.review(self._members.live(), now_ms)
+        links, leaving = self._silent(gone)
+        if events:
+            yield events
+        yield from self._leave_unheard(leaving)
+        return links
+
+    def _judge(self, silent: list[Member], now_ms: int) -> tuple[list[Member], list[Event]]:
+        """Whom to let go of those who fell silent; the others are held."""
+        if not silent:
+            return [], []
+        gone, events = self._guard.judge(silent, self._members.live(), now_ms)
+        for member in silent:
+            if member in self._guard.held:
+                self._members.hold(member, self._guard.until_ms)
+        return gone, events
+
+    def _silent(self, gone: Iterable[Member], peer: str = "") -> tuple[list[Link], list["_Silent"]]:
+        """Those to let go, as they are seen now, and the connections they leave behind."""
+        links: list[Link] = []
+        leaving: list[_Silent] = []
+        for member in gone:
+            if member.link is not None:
+                links.append(member.link)
+            cause = Cause.EXPIRED if member.confirmed else Cause.NOT_CONFIRMED
+            leaving.append((member, cause, peer, member.generation, member.heard_ms))
+        return links, leaving
+
+    def _leave_unheard(self, leaving: Iterable["_Silent"]) -> Changes[None]:
+        """Remove brokers that fell silent, but for those heard of before their turn came."""
+        live = self._members
+        yield from self._leave_all(
+            (member, cause, peer)
+            for member, cause, peer, generation, heard_ms in leaving
+            if live.find_live(member.group.cluster, member.addr) is member
+            and (member.generation, member.heard_ms) == (generation, heard_ms)
+        )
+
+    def _leave_all(self, leaving: Iterable[tuple[Member, Cause, str]]) -> Changes[None]:
+        """Many a slice, since most leave nothing behind; a large group has slices of its own."""
+        events: list[Event] = []
+        for left, (member, cause, peer) in enumerate(leaving, start=1):
+            steps = self.leave(member, cause, peer)
+            events += next(steps)
+            if left % LEFT_A_SLICE == 0:
+                yield events
+                events = []
+            for changes in steps:
+                if events:
+                    yield events
+                    events = []
+                yield changes
+        if events:
+            yield events
+
+
+_Silent = tuple[Member, Cause, str, int, int]
+"""Who is to leave, why and by whose doing, its generation, and when it was last heard of."""

@@ -1,0 +1,85 @@
+"""The process itself is looked at: what is seen decides, not what was charged."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from routebook.server.memorywatch import MemoryWatch, give_back, kill_first, resident_bytes
+from routebook.slices import Slices
+from routebook.state.account import MIB, Account, Kind, shared_out
+
+LIMIT = 1000 * MIB
+
+
+class Process:
+    """As large as it is told, and smaller by what it sheds."""
+
+    def __init__(self) -> None:
+        self.resident = 0
+        self.kept = 0
+        self.packed = 0
+
+    def shed(self) -> None:
+        self.resident -= self.kept
+        self.kept = 0
+
+    def pack(self) -> Slices[None]:
+        self.packed += 1
+        yield
+
+    def watch(self, account: Account) -> MemoryWatch:
+        return MemoryWatch(account, shed=self.shed, pack=self.pack, resident=lambda: self.resident)
+
+
+async def test_near_the_limit_kept_answers_go_first() -> None:
+    account, process = Account(shared_out(LIMIT)), Process()
+    process.resident, process.kept = 960 * MIB, 100 * MIB
+    await process.watch(account).look()
+    assert (account.pressed, process.kept) == (None, 0)
+
+
+async def test_at_the_limit_nothing_more_is_taken_until_there_is_room() -> None:
+    account, process = Account(shared_out(LIMIT)), Process()
+    watch, process.resident = process.watch(account), 960 * MIB
+    await watch.look()
+    reason = account.refusal("10.0.0.1", 1)
+    assert reason is not None
+    assert f"{960 * MIB} of {LIMIT} bytes" in reason
+    assert account.refusal("10.0.0.1", 0) is None, "what takes nothing more is welcome"
+    assert watch.status()["pressed"] is True
+
+    process.resident = 900 * MIB
+    await watch.look()
+    assert account.refusal("10.0.0.1", 1) is None
+
+
+async def test_what_brokers_leave_behind_is_given_back_once() -> None:
+    account, process = Account(shared_out(LIMIT)), Process()
+    watch = process.watch(account)
+    account.charge(Kind.TOPICS, "10.0.0.1", 50 * MIB)
+    await watch.look()
+    assert process.packed == 0
+    account.charge(Kind.TOPICS, "10.0.0.1", -20 * MIB)
+    await watch.look()
+    await watch.look()
+    assert process.packed == 1
+
+
+def test_free_memory_goes_back_to_the_system() -> None:
+    before = resident_bytes()
+    held = [bytes([number % 256]) * 5000 for number in range(20_000)]  # 100 MB in small pieces
+    last = held[-1]  # keeps the heap from shrinking by itself
+    grown = resident_bytes() - before
+    assert grown > 80_000_000
+    del held
+    give_back()
+    assert resident_bytes() - before < grown // 4
+    assert len(last) == 5000
+
+
+def test_a_helper_is_killed_before_the_node() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as helper:
+        kill_first(helper.pid)
+        assert Path(f"/proc/{helper.pid}/oom_score_adj").read_text() == "1000\n"
+        helper.communicate(b"\n")
+    kill_first(helper.pid)  # gone; nobody minds

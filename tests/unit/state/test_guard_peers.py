@@ -1,0 +1,102 @@
+"""Brokers that somebody made up tell the guard nothing of those that are there."""
+
+import pytest
+
+from routebook.events import GuardEngaged
+from routebook.state.guard import Origin, Weights
+from support.silence import TIMEOUT_MS, WINDOW_MS, Silence, all_held
+
+REAL = range(13)
+FAKE = range(50, 64)
+LAYOUTS = [
+    pytest.param(False, True, id="an-address-each-and-one-connection-of-fakes"),
+    pytest.param(False, False, id="an-address-each-and-many-connections-of-fakes"),
+    pytest.param(True, True, id="all-behind-one-address-and-one-connection-of-fakes"),
+]
+
+
+def with_fakes(number: int, *, behind_one: bool, one_connection: bool) -> Silence:
+    """The cluster, with or without an address for each broker, and fakes of one other peer."""
+    silence = Silence(0)
+    for real in REAL:
+        silence.register(
+            real, peer=f"{'10.0.0.1' if behind_one else f'10.0.1.{real}'}:{40_000 + real}"
+        )
+    for fake in FAKE[:number]:
+        port, link = (1, 999) if one_connection else (fake, fake + 1)
+        silence.register(fake, peer=f"10.9.9.9:{port}", link=link)
+    return silence
+
+
+@pytest.mark.parametrize(("behind_one", "one_connection"), LAYOUTS)
+def test_fakes_that_live_do_not_switch_the_guard_off(
+    behind_one: bool, one_connection: bool
+) -> None:
+    silence = with_fakes(13, behind_one=behind_one, one_connection=one_connection)
+    silence.now_ms += 600
+    silence.hear(*FAKE[:13], link=999 if one_connection else None)
+    silence.pass_time(401)
+
+    assert silence.held == set(REAL)
+    [engaged] = silence.of(GuardEngaged)
+    assert (engaged.silent, engaged.live, engaged.limit) == (13, 14, 7)
+
+
+@pytest.mark.parametrize(("behind_one", "one_connection"), LAYOUTS)
+def test_fakes_that_fall_silent_do_not_switch_the_guard_on(
+    behind_one: bool, one_connection: bool
+) -> None:
+    silence = with_fakes(14, behind_one=behind_one, one_connection=one_connection)
+    silence.now_ms += 600
+    silence.hear(*REAL)
+    silence.pass_time(401)
+
+    assert silence.held == set()
+    assert silence.live == set(REAL)
+
+
+def test_fakes_on_the_address_of_the_cluster_count_as_their_one_connection() -> None:
+    silence = Silence(0)
+    for real in REAL:
+        silence.register(real, peer=f"127.0.0.1:{40_000 + real}")
+    silence.register(*FAKE[:13], peer="127.0.0.1:1", link=999)
+    silence.now_ms += 600
+    silence.hear(*FAKE[:13], link=999)
+    silence.pass_time(401)
+    assert silence.held == set(REAL)
+
+
+def test_fakes_that_come_back_do_not_end_the_hold_of_others() -> None:
+    silence = with_fakes(14, behind_one=False, one_connection=True)
+    silence.pass_time(TIMEOUT_MS + 1)
+    assert silence.held == {*REAL, *FAKE}
+    silence.hear(*FAKE, link=999)
+    silence.pass_time(1)
+    silence.pass_time(WINDOW_MS)
+    assert silence.held == set(REAL)
+
+
+def test_those_who_come_back_still_end_the_hold_of_others() -> None:
+    silence = all_held()
+    silence.hear(*range(7))
+    silence.pass_time(1)
+    silence.hear(*range(7))
+    silence.pass_time(WINDOW_MS)
+    assert silence.live == set(range(7))
+
+
+@pytest.mark.parametrize(
+    "origins",
+    [
+        pytest.param([Origin(f"h{n}", n) for n in range(7)], id="a-host-each"),
+        pytest.param([Origin("nat", n) for n in range(7)], id="a-connection-each-behind-one"),
+        pytest.param([Origin("agent", 1)] * 7, id="all-over-one-connection"),
+    ],
+)
+def test_where_nobody_has_more_than_others_a_share_is_one_of_brokers(origins: list[Origin]) -> None:
+    assert list(map(Weights(origins).of, origins)) == [pytest.approx(1 / 7)] * 7
+
+
+def test_all_together_weigh_one() -> None:
+    origins = [Origin("a", 1), Origin("a", 1), Origin("a", 2), Origin("b", 3), Origin("c", 4)]
+    assert sum(map(Weights(origins).of, origins)) == pytest.approx(1)
