@@ -26,8 +26,8 @@ async def served_meanwhile(bystander: Peer, work: "asyncio.Task[raw.Answer]") ->
 @pytest.mark.parametrize(
     ("code", "fields", "turns"),
     [
-        pytest.param(raw.REGISTER, None, 5, id="a-registration"),
-        pytest.param(raw.WIPE_WRITE, {"brokerName": "big"}, 5, id="permissions"),
+        pytest.param(raw.REGISTER, None, 4, id="a-registration"),
+        pytest.param(raw.WIPE_WRITE, {"brokerName": "big"}, 2, id="permissions"),
         pytest.param(raw.ALL_TOPICS, {}, 2, id="a-list"),
     ],
 )

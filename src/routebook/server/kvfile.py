@@ -24,6 +24,7 @@ from routebook.state.kv import KvChange, KvStore, Tables
 from routebook.wire import fastjson
 from routebook.wire.errors import DialectError
 from routebook.wire.header_json import as_text
+from routebook.wire.text import grown
 
 logger = logging.getLogger(__name__)
 
@@ -82,13 +83,14 @@ def _line_of_damage(text: bytes) -> int:
 
 def encode(tables: Tables) -> Slices[bytes]:
     """The text of the file, in slices: there may be a hundred thousand pairs."""
-    entries: list[bytes] = []
-    for number, (namespace, table) in enumerate(tables.items(), start=1):
-        pairs = yield from fastjson.quoted_map_slices(table)
-        entries.append(fastjson.quoted(namespace) + b":" + pairs)
-        if number % APPLIED_A_SLICE == 0:
+    text = bytearray(b'{"configTable":{')
+    for number, (namespace, table) in enumerate(tables.items()):
+        name = fastjson.quoted(namespace) + b":"
+        text += yield from fastjson.quoted_map_slices(table, b"," + name if number else name)
+        if len(table) > APPLIED_A_SLICE or number % APPLIED_A_SLICE == 0:
             yield
-    return b'{"configTable":{' + b",".join(entries) + b"}}"
+    text += b"}}"
+    return grown(text)
 
 
 async def _in_turns(slices: Slices[T]) -> T:

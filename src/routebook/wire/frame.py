@@ -13,7 +13,7 @@ from routebook.wire.errors import FrameTooLarge, WireError
 from routebook.wire.text import grown
 
 MAX_FRAME = 16 * 1024 * 1024
-LARGE_FRAME = 1024 * 1024  # from here on header and body are received where they stay
+LARGE_FRAME = 4 * 1024 * 1024  # from here on header and body are received where they stay
 
 _LENGTH = Struct(">I")
 _PREFIX = Struct(">II")
