@@ -10,6 +10,8 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
 }
+# The second compiler takes a third of the processors of the first minutes, and is not yet worth it.
+# With one compiler alone the room for compiled code is 48 MB, which a build of all tables outgrows.
 JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 

@@ -5,6 +5,7 @@ An answer may be right or unknown, never wrong; and unknown only where nobody co
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -121,7 +122,8 @@ def moments(knowledge: Knowledge, rng: Random, count: int = 10) -> list[float]:
 def meant(knowledge: Knowledge, wall_ms: int) -> float | None:
     """The true time that is meant by a time of the node's clock; None where it is open.
 
-    Where a clock was set back a time came twice, and the later is meant, if it was seen.
+    Where a clock was set back a time came twice, and the later is meant, if it was seen. One that
+    a clock set forward again went over the second time is open.
     """
     life = knowledge.life
     if wall_ms >= life.wall_ms(knowledge.to_ms) or wall_ms <= life.wall_ms(knowledge.from_ms):
@@ -129,6 +131,10 @@ def meant(knowledge: Knowledge, wall_ms: int) -> float | None:
     times = life.true_times(wall_ms)
     if not times or times[-1] > knowledge.to_ms:
         return None
+    for (_, before), (since, after) in pairwise(life.clock):
+        now_ms = life.wall_ms(since)
+        if since > times[-1] and now_ms - (after - before) <= wall_ms < now_ms:
+            return None
     if len(times) > 1:
         set_back_ms = max(since for since, _ in life.clock if since <= times[-1])
         if not any(set_back_ms <= each.true_ms <= times[-1] for each in knowledge.held):
