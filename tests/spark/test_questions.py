@@ -242,6 +242,7 @@ NOT_TOLD = (
     "ConfigChanged",
     "StateRestated",
     "GuardReleased",
+    "NoiseCounted",
 )
 
 
