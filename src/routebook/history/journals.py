@@ -236,11 +236,12 @@ class Journal:
     ) -> Iterator[Record]:
         """Those whose lines are ``wanted``, the one before each break, and those made up.
 
-        ``known_ms`` is the time of record ``after_seq``, where that is known.
+        ``known_ms`` is the time of record ``after_seq``, where that is known. That one is read too,
+        if it is there: between it and the next the clock may have been set.
         """
         watch: Watch[bytes] | None = None
         previous: bytes | None = None
-        for block in self._blocks(after_seq, to_seq):
+        for block in self._blocks(max(after_seq - 1, 0), to_seq):
             if block.begins:
                 yield from self._missing(previous, after_seq, known_ms, block.lines[0])
             for line in block.lines:

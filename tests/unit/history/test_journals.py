@@ -419,7 +419,12 @@ def test_records_that_are_missing_right_at_the_beginning_are_noticed_too(
 
 
 def test_what_came_before_the_first_record_read_may_be_told(tmp_path: Path) -> None:
-    journal = opened(write_journal(tmp_path, day().records, sealed_at=(2, 4, 6)))
+    write_journal(tmp_path, day().records, sealed_at=(2, 4, 6))
+    assert quiet_times(opened(tmp_path), after_seq=6)[0] == "NothingRecorded 03:20:00Z"
+    for gone in list_folder(tmp_path).sealed:
+        (tmp_path / gone.packed).unlink()
+        (tmp_path / gone.manifest).unlink()
+    journal = opened(tmp_path)
     assert quiet_times(journal, after_seq=6)[0] == "NothingRecorded 03:40:11Z"
     assert quiet_times(journal, after_seq=6, known="03:20:00")[0] == "NothingRecorded 03:20:00Z"
 
@@ -455,3 +460,15 @@ def test_a_sign_of_life_is_taken_where_it_belongs_to_the_journal(
     (tmp_path / "alive.json").write_bytes(content)
     journal = opened(tmp_path)
     assert (journal.alive_ms, journal.stopped) == (alive_ms, False)
+
+
+@pytest.mark.parametrize("sealed_at", [(), (3,), (4,)], ids=["active", "boundary", "sealed"])
+def test_a_clock_set_just_after_the_record_to_go_on_from_is_noticed(
+    tmp_path: Path, sealed_at: tuple[int, ...]
+) -> None:
+    story = Story().at("03:00:00").start().at("03:00:10").heartbeats().heartbeats()
+    story.clock_ahead_ms = 40_000
+    story.at("03:00:20").heartbeats()
+    journal = opened(write_journal(tmp_path, story.records, sealed_at=sealed_at))
+    read = journal.records(after_seq=3, to_seq=4, wanted=lambda line: True, known_ms=ms("03:00:10"))
+    assert [type(record.event).__name__ for record in read] == ["ClockJumped", "HeartbeatGaps"]
