@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from routebook_spark import jobs, schemas, tables
+from routebook_spark import schemas, tables
 from routebook_spark.bronze.ingest import IngestResult, ingest
 from routebook_spark.bronze.intake import Intake
 from routebook_spark.bronze.segments import known_segment
@@ -91,9 +91,8 @@ def as_of_old(lake: Lake, table: Table) -> None:
 
 
 def test_tables_from_before_there_were_fleets_are_taken_on(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(jobs, "gold_stages", lambda *_: iter(()))  # of gold nothing is asked
     lake = Lake(spark, str(tmp_path / "tables"))
     lines = chain(records("ns-1", 1, 30))
     write_segment(tmp_path / "ns-1", lines[:10], bad=[SPOILT + b"\n"])
