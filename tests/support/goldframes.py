@@ -24,7 +24,7 @@ _NEVER_MS = 1 << 60
 @cache
 def history() -> Records:
     """Three days of three nodes, with some of everything; of the last one only 15 hours came."""
-    records = histories(5, brokers=3, hours=70)
+    records = histories(10, brokers=3, hours=70)
     begin_ms = min(each[0].wall_ms for each in records.values())
     return split(records, {"ns-3": begin_ms + 15 * HOUR_MS})
 

@@ -33,14 +33,14 @@ def receiving(*statuses: int, port: int = 0) -> Iterator[Receiver]:
             if status == 0:
                 self.close_connection = True
                 return
+            if status < 300:  # before the caller goes on with the next
+                receiver.kinds.add(self.headers["Content-Type"])
+                receiver.calls.append((self.headers["Idempotency-Key"], body))
             self.send_response(status)
             if 300 <= status < 400:
                 self.send_header("Location", receiver.url)
             self.send_header("Content-Length", "0")
             self.end_headers()
-            if status < 300:
-                receiver.kinds.add(self.headers["Content-Type"])
-                receiver.calls.append((self.headers["Idempotency-Key"], body))
 
         def log_message(self, *_: Any) -> None:
             pass
