@@ -251,7 +251,9 @@ class Journal:
                     if watch is None:
                         goes_on = place_of(line).seq > after_seq
                         since_ms = known_ms if goes_on else None
-                        watch = Watch(_window_ms, _explained_ms, known_ms=since_ms)
+                        watch = Watch(
+                            _window_ms, _explained_ms, known_ms=since_ms, amid=after_seq > 0
+                        )
                     found = watch.next(line, kind, int(place[1]), int(place[2]))
                     if found is not None and after_seq < place_of(line).seq <= to_seq:
                         seq = place_of(previous).seq if previous else after_seq

@@ -180,7 +180,8 @@ class Watch(Generic[Source]):
 
     ``window_ms`` tells the window of a record of heartbeats or queries, ``explained_ms`` since when
     a record itself tells of a pause; records are whatever these take, and are read only where it
-    matters.
+    matters. ``amid``: there were records before the first one it is told of, and windows that may
+    have been of any length.
     """
 
     def __init__(
@@ -189,10 +190,12 @@ class Watch(Generic[Source]):
         explained_ms: Callable[[Source], int | None],
         *,
         known_ms: int | None = None,
+        amid: bool = False,
     ) -> None:
         self._window_of = window_ms
         self._explained_of = explained_ms
-        self._windows: tuple[Source | None, ...] = ()  # a record of each; None: a start
+        # A record of each; None stands for one of the default length.
+        self._windows: tuple[Source | None, ...] = (None,) if amid else ()
         self._window_at_ms = 0
         self._wall_ms = known_ms
         self._mono_ms: int | None = None

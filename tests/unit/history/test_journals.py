@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from routebook.events import Cause, RouteQueries
 from routebook.history.journals import AfterJournal, Base, BeforeJournal, Journal
 from routebook.history.needles import about_broker, about_tables
 from routebook.history.times import AtSeq, AtTime, parse, time_of_day
@@ -472,3 +473,17 @@ def test_a_clock_set_just_after_the_record_to_go_on_from_is_noticed(
     journal = opened(write_journal(tmp_path, story.records, sealed_at=sealed_at))
     read = journal.records(after_seq=3, to_seq=4, wanted=lambda line: True, known_ms=ms("03:00:10"))
     assert [type(record.event).__name__ for record in read] == ["ClockJumped", "HeartbeatGaps"]
+
+
+def test_one_short_window_says_nothing_of_those_before_it(tmp_path: Path) -> None:
+    story = Story().at("03:00:00").start().at("03:00:10").register()
+    queries = RouteQueries(
+        revision=0, cause=Cause.WINDOW, peer="", window_ms=195, topics=(), others=0
+    )
+    story.at("03:10:00").add(queries).at("03:10:43").heartbeats()
+    journal = opened(write_journal(tmp_path, story.records))
+    last = story.records[-1].seq
+    read = journal.records(
+        after_seq=last - 1, to_seq=last, wanted=lambda line: True, known_ms=ms("03:10:00")
+    )
+    assert [type(record.event).__name__ for record in read] == ["HeartbeatGaps"]
