@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from killrounds.rounds import kill_rounds
-from routebook.events import Event, JournalRecovered, RecordsLost
+from routebook.events import Cause, Event, JournalRecovered, NodeStalled, RecordsLost
 from routebook.journal.errors import FolderInUse, JournalError
 from routebook.journal.folder import ACTIVE, Span, list_folder
 from routebook.journal.reader import read
@@ -91,6 +91,26 @@ def test_what_does_not_fit_into_the_queue_is_counted_and_told(tmp_path: Path) ->
     assert (lost.count, lost.revision) == (20, 10)
     assert NOON_MS < lost.since_ms < NOON_MS + DAY_MS
     sound(tmp_path)
+
+
+def test_a_loss_begins_with_the_stall_whose_record_is_lost(tmp_path: Path) -> None:
+    stalled = NodeStalled(
+        revision=1,
+        cause=Cause.STALL,
+        peer="",
+        from_ms=NOON_MS - 5000,
+        to_ms=NOON_MS,
+        longest_ms=5000,
+        clock_ms=0,
+    )
+    with opened(tmp_path, max_queued=1) as writer:
+        jam = Jam(tmp_path)
+        taken = [writer.append(each) for each in (numbered(1), numbered(2), stalled, numbered(3))]
+        assert [record is not None for record in taken] == [True, False, False, False]
+        jam.clear()
+    lost = list(read(tmp_path))[-1].event
+    assert isinstance(lost, RecordsLost)
+    assert (lost.count, lost.since_ms) == (3, NOON_MS - 5000)
 
 
 def test_a_loss_is_told_at_the_end_if_nothing_follows(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from routebook.events import Cause, Event, RecordsLost, StateRestated
+from routebook.events import Cause, Event, NodeStalled, RecordsLost, StateRestated
 from routebook.journal.record import Record
 from world.book import Groups
 from world.truth import Life, Span, Written
@@ -37,6 +37,7 @@ class Diary:
         self._mono_base_ms = -float(rng.randint(10_000, 90_000_000))
         self._failing_until = -1.0
         self._lost_since = 0.0
+        self._lost_wall_ms = 0
         self.seq = 0
         self.revision = 0
         self.remembered: Groups = {}
@@ -73,14 +74,16 @@ class Diary:
         self.in_window += 1
         if self.is_failing:
             if not self.lost:
-                self._lost_since = now_ms
+                self._lost_since, self._lost_wall_ms = now_ms, self._life.wall_ms(now_ms)
+            if isinstance(event, NodeStalled):
+                self._lost_wall_ms = min(self._lost_wall_ms, event.from_ms)
             self.lost += 1
             return
         if self.lost:
             count, self.lost = self.lost, 0
             self.unsure = True
-            since_ms = self._life.wall_ms(self._lost_since)
-            self._put(RecordsLost(**self.note(Cause.JOURNAL), count=count, since_ms=since_ms))
+            note = self.note(Cause.JOURNAL)
+            self._put(RecordsLost(**note, count=count, since_ms=self._lost_wall_ms))
             self._life.losses.append(Span(self._lost_since, float("inf"), "records lost"))
             self._told_lost()
         self._put(event)

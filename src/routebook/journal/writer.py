@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from routebook.events import Cause, Event, JournalRecovered, RecordsLost
+from routebook.events import Cause, Event, JournalRecovered, NodeStalled, RecordsLost
 from routebook.journal.alive import VERSION as ALIVE_VERSION
 from routebook.journal.alive import Alive, find_alive, remove_alive
 from routebook.journal.errors import JournalError
@@ -191,7 +191,7 @@ class JournalWriter:
         queued = self._weight_put - self._scribe.weight_taken
         untold = 1 if self._lost_untold else 0
         if not self._open or (queued and queued + untold + weight > self._max_queued):
-            self._lose()
+            self._lose(event)
             return None
         if untold:
             self._tell_loss()
@@ -320,9 +320,12 @@ class JournalWriter:
         if self._on_own is not None:
             self._on_own(record)
 
-    def _lose(self) -> None:
+    def _lose(self, event: Event | None = None) -> None:
+        now_ms = self._wall_ms()
         if not self._lost_untold:
-            self._lost_since_ms = self._wall_ms()
+            self._lost_since_ms = now_ms
+        if isinstance(event, NodeStalled):  # nobody else tells of the time before it
+            self._lost_since_ms = min(self._lost_since_ms, event.from_ms)
         self._lost += 1
         self._lost_untold += 1
 
