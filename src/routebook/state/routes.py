@@ -202,7 +202,7 @@ class RouteTable:
         restored: set[str] = set()
         for group in list(self.members.groups_named(name)):
             if MASTER in group.members or not group.acting_master:
-                changing = self.topics.restore_permission(group)
+                changing = self.topics.set_permission(group, writable=True, as_registered=True)
                 yield from self._changed(group, changing, peer, restored)
         return len(restored)
 

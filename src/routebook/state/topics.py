@@ -171,45 +171,28 @@ class TopicTable:
         self._account.bill(Kind.TOPICS, group, costs.SHAPE * (after - group.shapes))
         group.shapes = after
 
-    def set_permission(self, group: Group, *, writable: bool) -> Iterator[list[QueueChange]]:
+    def set_permission(
+        self, group: Group, *, writable: bool, as_registered: bool = False
+    ) -> Iterator[list[QueueChange]]:
         """Give or take the write bit of what clients are told, all topics of the group.
 
         In slices, each with what changed; topics that come meanwhile are left as they come.
+        ``as_registered``: only of those that the group registered with it.
         """
         made: dict[QueueShape, QueueShape] = {}
         for topics in _slices_of(group):
             changes: list[QueueChange] = []
             for topic in topics:
                 said = group.registered.get(topic)
-                if said is None:
+                if said is None or (as_registered and not said.perm & PERM_WRITE):
                     continue
                 holders = self._queues[topic]
                 before = holders[group]
                 after = made.get(before)
                 if after is None:
-                    perm = before.perm | PERM_WRITE if writable else before.perm & ~PERM_WRITE
-                    after = made[before] = before._replace(perm=perm)
+                    after = before.with_write() if writable else before.without_write()
+                    made[before] = after
                 if after != before:
-                    holders[group] = after
-                    registered = None if said == after else said
-                    changes.append(QueueChange(topic, before, after, registered))
-            yield changes
-
-    def restore_permission(self, group: Group) -> Iterator[list[QueueChange]]:
-        """Give the write bit back where the group registered it, and nowhere else; in slices."""
-        made: dict[QueueShape, QueueShape] = {}
-        for topics in _slices_of(group):
-            changes: list[QueueChange] = []
-            for topic in topics:
-                said = group.registered.get(topic)
-                if said is None:
-                    continue
-                holders = self._queues[topic]
-                before = holders[group]
-                if said.perm & PERM_WRITE and not before.perm & PERM_WRITE:
-                    after = made.get(before)
-                    if after is None:
-                        after = made[before] = before.with_write()
                     holders[group] = after
                     registered = None if said == after else said
                     changes.append(QueueChange(topic, before, after, registered))
