@@ -10,16 +10,16 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Generator
-from time import monotonic, thread_time
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol, cast
 
 from routebook.events import Cause
 from routebook.handlers.memo import Parts
 from routebook.handlers.services import Answer, Caller
+from routebook.server.longanswer import LongAnswer
 from routebook.server.pending import KINDS, SHARES, Awaited, Share
-from routebook.server.rota import TRIAL_S, Lane
+from routebook.server.rota import Lane
 from routebook.server.tls import CLIENT_HELLO, TlsSession
-from routebook.slices import Slices
 from routebook.state.account import host_of
 from routebook.wire import proxy
 from routebook.wire.codec import (
@@ -29,7 +29,7 @@ from routebook.wire.codec import (
     oversized,
     reply_parts,
 )
-from routebook.wire.codes import RequestCode, ResponseCode, Version
+from routebook.wire.codes import ResponseCode, Version
 from routebook.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, Reply
 from routebook.wire.errors import WireError
 from routebook.wire.frame import Frame, FrameDecoder
@@ -43,8 +43,6 @@ FLUSH_BYTES = 128 * 1024
 TURN = range(64)  # requests of one connection until others have theirs
 TURN_FLUSHES = 2  # and how often its answers may fill FLUSH_BYTES
 TURN_S = 0.002  # and how long requests may take that are not answered from memory
-LARGE_BODY = 64 * 1024
-HUGE_BODY = 4 * 1024 * 1024  # nobody registers that in a few slices
 MAX_PENDING = 64  # answers of one connection that may wait for the disk or another server
 GO_AWAY = Reply(ResponseCode.GO_AWAY, "please go away")
 # RocketMQ's words. A broker says it again in its next round, a client keeps the route it has.
@@ -71,10 +69,7 @@ class Connection(asyncio.Protocol):
         self._receive: Callable[[bytes], None] = self._greet
         self._greeting = b""
         self._tls: TlsSession | None = None
-        self._slices: Slices[Reply] | None = None
-        self._request: Command | None = None  # the one being answered in slices
-        self._worked_s = 0.0  # on it
-        self._no_way_back = False
+        self._long: LongAnswer | None = None  # the one being worked on
         self._laborious = False  # the last registration took longer than most
         self._pending: set[asyncio.Task[None]] = set()
         self._paused = False  # the peer does not read
@@ -106,9 +101,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
-        if self._slices is not None:
-            self._slices.close()
-            self._slices = self._request = None
+        if self._long is not None:
+            self._long.close()
+            self._long = None
         self._port.closed(self)
         self._receive = _ignore  # the bound method would keep this object in a reference cycle
 
@@ -200,7 +195,7 @@ class Connection(asyncio.Protocol):
         find, keep = self._port.memo.find, self._port.memo.keep
         try:
             for _ in TURN:
-                if self._slices or self._paused or self._closing:
+                if self._long or self._paused or self._closing:
                     break
                 if len(self._pending) >= MAX_PENDING:
                     break
@@ -263,8 +258,7 @@ class Connection(asyncio.Protocol):
                 elif isinstance(answer, Generator):
                     self._write(out)
                     out, size = [], 0
-                    self._slices, self._request = answer, request
-                    self._worked_s, self._no_way_back = 0.0, False
+                    self._long = LongAnswer(request, answer)
                     if not self._port.work_on(self):
                         self.say_busy()
                 else:
@@ -315,7 +309,7 @@ class Connection(asyncio.Protocol):
             self.partial_since = None
         if partial and self.partial_since is None:
             self.partial_since = self._now_s()
-        in_work = len(self._request.body) if self._request is not None else 0
+        in_work = len(self._long.request.body) if self._long is not None else 0
         if self._stashed is not None:
             in_work += len(self._stashed[2])
         if partial or in_work or self._charged:
@@ -326,55 +320,42 @@ class Connection(asyncio.Protocol):
 
     @property
     def large(self) -> bool:
-        return self._request is not None and len(self._request.body) > LARGE_BODY
+        return self._long is not None and self._long.is_large
 
     @property
     def lane(self) -> Lane:
         """Where the answer being worked on belongs."""
-        assert self._request is not None
-        if self._request.code != RequestCode.REGISTER_BROKER:
-            return Lane.CALL
-        if self._laborious or len(self._request.body) > HUGE_BODY:
-            return Lane.LARGE
-        return Lane.REGISTRATION
-
-    def advance(self, until: float) -> bool:
-        """Work on the sliced answer until it is given or the time is up; whether it is given."""
-        slices, request = cast(Generator[object, None, Reply] | None, self._slices), self._request
-        began_s = thread_time()
-        try:
-            while slices is not None:
-                if next(slices):
-                    self._no_way_back = True
-                if monotonic() > until:
-                    self._worked_s += thread_time() - began_s
-                    return False
-        except StopIteration as done:
-            assert request is not None
-            if request.code == RequestCode.REGISTER_BROKER:
-                self._laborious = self._worked_s + thread_time() - began_s > TRIAL_S
-            self._slices = self._request = None
-            self._answer(request, done.value)
-        return True
+        assert self._long is not None
+        return self._long.lane(laborious=self._laborious)
 
     @property
     def outlasts_its_trial(self) -> bool:
         """Whether the answer has taken long, and can still be begun anew."""
-        return self._worked_s > TRIAL_S and not self._no_way_back
+        return self._long is not None and self._long.outlasts_its_trial
+
+    def advance(self, until: float) -> bool:
+        """Work on the sliced answer until it is given or the time is up; whether it is given."""
+        long = self._long
+        if long is None:
+            return True
+        reply = long.advance(until)
+        if reply is None:
+            return False
+        if long.is_registration:
+            self._laborious = long.was_laborious
+        self._long = None
+        self._answer(long.request, reply)
+        return True
 
     def start_over(self) -> bool:
         """Give up what was done of the answer and begin anew; whether there is work to do."""
-        slices, request = self._slices, self._request
-        assert slices is not None
-        assert request is not None
-        slices.close()
-        self._laborious = True
-        self._worked_s = 0.0
+        assert self._long is not None
+        self._long.close()
+        request, self._long, self._laborious = self._long.request, None, True
         answer = self._port.dispatch(request, self.caller)
         if isinstance(answer, Generator):
-            self._slices = answer
+            self._long = LongAnswer(request, answer)
             return True
-        self._slices = self._request = None
         if isinstance(answer, Reply):  # it has become a repetition of what another one said
             self._answer(request, answer)
         else:
@@ -383,10 +364,9 @@ class Connection(asyncio.Protocol):
 
     def say_busy(self) -> None:
         """There is no room for the sliced answer: say so at once."""
-        assert self._slices is not None
-        assert self._request is not None
-        self._slices.close()
-        request, self._slices, self._request = self._request, None, None
+        assert self._long is not None
+        self._long.close()
+        request, self._long = self._long.request, None
         self._answer(request, BUSY)
 
     def proceed(self) -> None:
@@ -451,7 +431,7 @@ class Connection(asyncio.Protocol):
     @property
     def busy(self) -> bool:
         """Whether an answer is still being worked on, or a request has not had its turn."""
-        return self._slices is not None or self._in_line or bool(self._pending)
+        return self._long is not None or self._in_line or bool(self._pending)
 
     @property
     def host(self) -> str:
@@ -489,7 +469,7 @@ class Connection(asyncio.Protocol):
             self._paused
             or self._held
             or self._in_line
-            or self._slices
+            or self._long
             or len(self._pending) >= MAX_PENDING
         )
         if wanted == self._reading or self.transport.is_closing():
