@@ -29,7 +29,7 @@ from routebook.wire.command import Command
 from support.fleet import run_program
 from support.waiting import eventually, soon
 
-GET_BROKER_RUNTIME_INFO = 28
+GET_BROKER_CONFIG = 26
 MANY = 200_000
 
 
@@ -294,7 +294,7 @@ async def use_a_queue(cache: RouteCache) -> str:
         assert address is not None
         node = Node(Address.parse(address))
         try:
-            answer = await node.ask(Command(code=GET_BROKER_RUNTIME_INFO), timeout_s=5.0)
+            answer = await node.ask(Command(code=GET_BROKER_CONFIG), timeout_s=5.0)
         except NodeError:
             cache.failed(queue)
             continue
