@@ -8,8 +8,10 @@ Before its first change of anything such a function may yield ``NO_WAY_BACK``: u
 given up and begun anew.
 """
 
-from collections.abc import Generator
-from typing import Final, TypeVar, cast
+from collections.abc import Callable, Generator, Iterable
+from heapq import merge
+from itertools import islice
+from typing import Any, Final, TypeVar, cast
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -17,6 +19,7 @@ E = TypeVar("E")
 Slices = Generator[None, None, T]
 
 NO_WAY_BACK: Final = cast(None, True)
+SORTED_A_SLICE = 1000
 
 
 def finished(slices: Slices[T]) -> T:
@@ -36,3 +39,20 @@ def carried_out(changes: Generator[list[E], None, T]) -> tuple[list[E], T]:
             events += next(changes)
         except StopIteration as done:
             return events, done.value
+
+
+def in_order(items: Iterable[T], *, key: Callable[[T], Any] | None = None) -> Slices[list[T]]:
+    """``items`` sorted, a few at a time; those of equal keys stay as they came."""
+    waiting = iter(items)
+    runs: list[list[T]] = []
+    while some := list(islice(waiting, SORTED_A_SLICE)):
+        runs.append(sorted(some, key=key))  # type: ignore[type-var, arg-type]
+        yield
+    if len(runs) == 1:
+        return runs[0]
+    merged = merge(*runs, key=key)  # type: ignore[arg-type]
+    ordered: list[T] = []
+    while some := list(islice(merged, SORTED_A_SLICE)):
+        ordered += some
+        yield
+    return ordered

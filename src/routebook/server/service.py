@@ -55,6 +55,7 @@ class Service(Port):
         self._hung_up: dict[Link, str] = {}  # while a stall is caught up with, and their peers
         self._idle: dict[Link, str] = {}  # links closed by the present sweep, and their peers
         self._clearing = False
+        self._expiring = False  # it may take more than one sweep
         self._background: deque[Slices[Any]] = deque()
         services.carry_on = self.carry_on
 
@@ -153,5 +154,13 @@ class Service(Port):
 
     def expire_brokers(self) -> None:
         """Drop brokers whose deadline has passed."""
-        if not self.draining:  # told to go away, they cannot be heard of
-            self.let_go(self._services.routes.expire(self.clock.heard_ms))
+        if self.draining or self._expiring:  # told to go away, they cannot be heard of
+            return
+        self._expiring = True
+        self.carry_on(self._expired())
+
+    def _expired(self) -> Slices[None]:
+        try:
+            yield from self._let_go(self._services.routes.expire(self.clock.heard_ms))
+        finally:
+            self._expiring = False

@@ -7,14 +7,23 @@ surfaces before its key's deadline goes back in with the true one:
     set("a", 130)          deadlines a:130            heap [100 a]
     due(120) -> []         deadlines a:130            heap [130 a]
     due(131) -> ["a"]      deadlines                  heap []
+
+What is left in the heap of keys that are gone, or have an earlier deadline since, is cleared away
+by making a new heap. There may be a hundred thousand keys, so everybody who sets or drops one
+carries a few of them over:
+
+    heap [a x y z b x z y]      new heap [a]                 1 of 2 keys carried over
+    set("c", 90)                new heap [90 c, 100 a, b]    and is the heap from now on
 """
 
 import heapq
-from collections.abc import Hashable
-from itertools import count
+from collections.abc import Hashable, Iterator
+from itertools import count, islice
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+
+CARRIED_A_TIME = 16  # keys
 
 
 class Deadlines(Generic[K]):
@@ -22,6 +31,9 @@ class Deadlines(Generic[K]):
         self._at: dict[K, int] = {}
         self._heap: list[tuple[int, int, K]] = []
         self._order = count()  # keys need not be comparable
+        self._new: list[tuple[int, int, K]] = []  # the next heap, while keys are carried over
+        self._carrying: Iterator[K] | None = None
+        self._old: list[tuple[int, int, K]] = []  # a heap that was, and goes a little at a time
 
     def __len__(self) -> int:
         return len(self._at)
@@ -30,19 +42,24 @@ class Deadlines(Generic[K]):
         before = self._at.get(key)
         self._at[key] = at_ms
         if before is None or at_ms < before:
-            heapq.heappush(self._heap, (at_ms, next(self._order), key))
-            if len(self._heap) > 2 * len(self._at) + 64:
-                self._rebuild()
+            entry = (at_ms, next(self._order), key)
+            heapq.heappush(self._heap, entry)
+            if self._carrying is not None:
+                heapq.heappush(self._new, entry)
+            self._tidy()
 
     def drop(self, key: K) -> None:
         self._at.pop(key, None)
-        if len(self._heap) > 2 * len(self._at):
-            self._rebuild()  # what is left of those who are gone
+        self._tidy()
 
-    def due(self, now_ms: int) -> list[K]:
-        """Take out and return every key whose deadline lies before ``now_ms``."""
+    def due(self, now_ms: int, at_most: int | None = None) -> list[K]:
+        """Take out and return every key whose deadline lies before ``now_ms``.
+
+        ``at_most`` entries are looked at; then ``next_at`` tells whether there are more.
+        """
         gone: list[K] = []
-        while self._heap and self._heap[0][0] < now_ms:
+        while self._heap and self._heap[0][0] < now_ms and at_most != 0:
+            at_most = None if at_most is None else at_most - 1
             _, _, key = heapq.heappop(self._heap)
             actual = self._at.get(key)
             if actual is None:
@@ -58,6 +75,18 @@ class Deadlines(Generic[K]):
         """No deadline lies before this time; None when there is none at all."""
         return self._heap[0][0] if self._heap else None
 
-    def _rebuild(self) -> None:
-        self._heap = [(at_ms, next(self._order), key) for key, at_ms in self._at.items()]
-        heapq.heapify(self._heap)
+    def _tidy(self) -> None:
+        """Carry a few keys over to the next heap, if there is to be one."""
+        del self._old[-2 * CARRIED_A_TIME :]
+        if self._carrying is None:
+            if len(self._heap) <= 2 * len(self._at) + 64:
+                return
+            self._carrying = iter(list(self._at))
+        some = list(islice(self._carrying, CARRIED_A_TIME))
+        for key in some:
+            at_ms = self._at.get(key)
+            if at_ms is not None:
+                heapq.heappush(self._new, (at_ms, next(self._order), key))
+        if len(some) < CARRIED_A_TIME:
+            self._carrying = None
+            self._old, self._heap, self._new = self._heap, self._new, []

@@ -11,13 +11,14 @@ that has registered again, or was heard of, by the time its turn comes is left a
 from collections.abc import Iterable, Iterator, Mapping
 
 from routebook.events import BrokerLeft, Cause, Event, QueueChange, RequestRefused
-from routebook.state.facts import Changes, Facts
+from routebook.state.facts import Changes, Facts, quietly
 from routebook.state.guard import LossGuard
 from routebook.state.members import Members
-from routebook.state.model import MASTER, Link, Member
+from routebook.state.model import MASTER, Link, Member, Unheard
 from routebook.state.topics import TopicTable
 
 LEFT_A_SLICE = 25
+LOOKED_AT_A_SLICE = 500
 
 
 class Departures:
@@ -102,14 +103,16 @@ class Departures:
         With ``lease_from_ms`` their brokers may be well, and have a lease from then on to be heard
         of.
         """
-        self._members.prefer_others(closed)
+        yield from quietly(self._members.prefer_others(closed))
         if lease_from_ms is None:
             for link, peer in closed.items():
                 yield from self.close_link(link, Cause.CONNECTION_CLOSED, peer)
             return
-        for link in closed:
-            for member in self._members.lost_with(link):
-                self._members.hold(member, lease_from_ms + member.heartbeat_timeout_ms)
+        lost = (member for link in closed for member in self._members.lost_with(link))
+        for number, member in enumerate(lost, start=1):
+            self._members.hold(member, lease_from_ms + member.heartbeat_timeout_ms)
+            if number % LOOKED_AT_A_SLICE == 0:
+                yield []
 
     def idle_links(self, idle: Mapping[Link, str], *, now_ms: int) -> Changes[list[Link]]:
         """Connections, by their peers, closed because nothing came over them: no goodbye, silence.
@@ -117,79 +120,79 @@ class Departures:
         Returns the connections to close.
         """
         links = yield from self._review(now_ms)
-        peers = {
-            member: peer for link, peer in idle.items() for member in self._members.lost_with(link)
-        }
-        gone, judged = self._judge(list(peers), now_ms)
-        leaving = [
-            (member, Cause.IDLE, peers[member], member.generation, member.heard_ms)
-            for member in gone
-        ]
-        yield judged
-        yield from self._leave_unheard(leaving)
+        peers: dict[Member, str] = {}
+        silent: list[Unheard] = []
+        lost = (
+            (member, peer)
+            for link, peer in idle.items()
+            for member in self._members.lost_with(link)
+        )
+        for number, (member, peer) in enumerate(lost, start=1):
+            peers[member] = peer
+            silent.append(Unheard.of(member))
+            if number % LOOKED_AT_A_SLICE == 0:
+                yield []
+        gone = yield from self._judge(silent, now_ms)
+        yield from self._leave_all(
+            (each.member, Cause.IDLE, peers[each.member]) for each in gone if each.still
+        )
         return links
 
     def expire(self, now_ms: int) -> Changes[list[Link]]:
         """Drop every broker silent past its deadline; returns the connections to close."""
         released = yield from self._review(now_ms)
-        gone, judged = self._judge(self._members.due(now_ms), now_ms)
-        if judged:
-            yield judged
-        links, leaving = self._silent(gone)
-        yield from self._leave_unheard(leaving)
+        silent = yield from quietly(self._members.due(now_ms))
+        gone = yield from self._judge(silent, now_ms)
+        links = yield from self._leave_unheard(gone)
         return [*released, *links]
 
     def release_guard(self, peer: str, *, now_ms: int) -> tuple[int, Changes[list[Link]]]:
         """Let go whom the guard holds, and how many that is; returns the connections to close."""
-        gone, events = self._guard.release(self._members.live(), now_ms, peer=peer)
+        gone, events = self._guard.release(now_ms, peer=peer)
 
         def released() -> Changes[list[Link]]:
-            links, leaving = self._silent(gone, peer)
             yield events
-            yield from self._leave_unheard(leaving)
-            return links
+            return (yield from self._leave_unheard(gone, peer))
 
         return len(gone), released()
 
     def _review(self, now_ms: int) -> Changes[list[Link]]:
         """See who is held no longer; they leave before anybody else is judged."""
-        gone, events = self._guard.review(self._members.live(), now_ms)
-        links, leaving = self._silent(gone)
-        if events:
-            yield events
-        yield from self._leave_unheard(leaving)
-        return links
+        gone = yield from self._guard.review(now_ms)
+        return (yield from self._leave_unheard(gone))
 
-    def _judge(self, silent: list[Member], now_ms: int) -> tuple[list[Member], list[Event]]:
+    def _judge(self, silent: list[Unheard], now_ms: int) -> Changes[list[Unheard]]:
         """Whom to let go of those who fell silent; the others are held."""
         if not silent:
-            return [], []
-        gone, events = self._guard.judge(silent, self._members.live(), now_ms)
-        for member in silent:
-            if member in self._guard.held:
-                self._members.hold(member, self._guard.until_ms)
-        return gone, events
+            return []
+        gone = yield from self._guard.judge(silent, self._members, now_ms)
+        held = self._guard.held
+        if held:
+            for number, each in enumerate(silent, start=1):
+                if each.member in held and each.still:
+                    self._members.hold(each.member, self._guard.until_ms)
+                if number % LOOKED_AT_A_SLICE == 0:
+                    yield []
+        return gone
 
-    def _silent(self, gone: Iterable[Member], peer: str = "") -> tuple[list[Link], list["_Silent"]]:
-        """Those to let go, as they are seen now, and the connections they leave behind."""
+    def _leave_unheard(self, gone: Iterable[Unheard], peer: str = "") -> Changes[list[Link]]:
+        """Remove brokers that fell silent, but for those heard of before their turn came.
+
+        Returns the connections they leave behind.
+        """
         links: list[Link] = []
-        leaving: list[_Silent] = []
-        for member in gone:
-            if member.link is not None:
-                links.append(member.link)
-            cause = Cause.EXPIRED if member.confirmed else Cause.NOT_CONFIRMED
-            leaving.append((member, cause, peer, member.generation, member.heard_ms))
-        return links, leaving
 
-    def _leave_unheard(self, leaving: Iterable["_Silent"]) -> Changes[None]:
-        """Remove brokers that fell silent, but for those heard of before their turn came."""
-        live = self._members
-        yield from self._leave_all(
-            (member, cause, peer)
-            for member, cause, peer, generation, heard_ms in leaving
-            if live.find_live(member.group.cluster, member.addr) is member
-            and (member.generation, member.heard_ms) == (generation, heard_ms)
-        )
+        def leaving() -> Iterator[tuple[Member, Cause, str]]:
+            for each in gone:
+                if each.still:
+                    member = each.member
+                    if member.link is not None:
+                        links.append(member.link)
+                    cause = Cause.EXPIRED if member.confirmed else Cause.NOT_CONFIRMED
+                    yield member, cause, peer
+
+        yield from self._leave_all(leaving())
+        return links
 
     def _leave_all(self, leaving: Iterable[tuple[Member, Cause, str]]) -> Changes[None]:
         """Many a slice, since most leave nothing behind; a large group has slices of its own."""
@@ -207,7 +210,3 @@ class Departures:
                 yield changes
         if events:
             yield events
-
-
-_Silent = tuple[Member, Cause, str, int, int]
-"""Who is to leave, why and by whose doing, its generation, and when it was last heard of."""

@@ -17,19 +17,29 @@ Silence is weighed two ways, so that nobody can switch the guard on or off with 
 not exist. Every peer address has the same weight, which its brokers share, and so has every
 connection; what counts is the mean of the two. Brokers of a cluster have an address each, or a
 connection each behind one address, or both: then this is the share of brokers.
+
+There may be tens of thousands of them, so all of this is done in slices. Who is heard of or leaves
+meanwhile is neither held nor let go: everybody is named as it was when it was found silent.
 """
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from math import ceil
-from typing import NamedTuple
+from operator import itemgetter
+from typing import NamedTuple, TypeVar
 
 from routebook.events import Cause, Event, GuardEngaged, GuardReleased, Suspect
-from routebook.state.facts import Facts
-from routebook.state.model import Link, Member
+from routebook.slices import Slices, in_order
+from routebook.state.facts import Changes, Facts, quietly
+from routebook.state.members import Members
+from routebook.state.model import Link, Member, Unheard
+
+T = TypeVar("T")
+
+WEIGHED_A_SLICE = 250
+SUSPECTS_A_RECORD = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +67,13 @@ class Origin(NamedTuple):
 class Weights:
     """What part of all a broker is that has one of these origins, one origin for each broker."""
 
-    def __init__(self, origins: Collection[Origin]) -> None:
+    def __init__(self, origins: Collection[Origin] = ()) -> None:
         self._on_host = Counter(origin.host for origin in origins)
         self._on_link = Counter(origins)
+
+    def add(self, origin: Origin) -> None:
+        self._on_host[origin.host] += 1
+        self._on_link[origin] += 1
 
     def by_host(self, origin: Origin) -> float:
         return 1 / (len(self._on_host) * self._on_host[origin.host])
@@ -70,11 +84,21 @@ class Weights:
     def of(self, origin: Origin) -> float:
         return (self.by_host(origin) + self.by_link(origin)) / 2
 
-    def in_words(self, silent: Collection[Origin]) -> tuple[int, int]:
+    def sum(self, origins: Sequence[Origin]) -> Slices[float]:
+        total = 0.0
+        for some in _parts(origins):
+            total += sum(map(self.of, some))
+            yield
+        return total
+
+    def in_words(self, silent: Sequence[Origin]) -> Slices[tuple[int, int]]:
         """How many of how many addresses, or connections, these are: whichever is more of them."""
-        hosts = sum(map(self.by_host, silent)), len(self._on_host)
-        links = sum(map(self.by_link, silent)), len(self._on_link)
-        share, number = max(hosts, links)
+        by_host = by_link = 0.0
+        for some in _parts(silent):
+            by_host += sum(map(self.by_host, some))
+            by_link += sum(map(self.by_link, some))
+            yield
+        share, number = max((by_host, len(self._on_host)), (by_link, len(self._on_link)))
         return ceil(share * number - _ROUNDING), number
 
 
@@ -83,18 +107,27 @@ class LetGo(NamedTuple):
     origin: Origin
 
 
+class Loss(NamedTuple):
+    """How many fell silent of how many, brokers or where they come from, and how many may."""
+
+    silent: int
+    live: int
+    limit: int
+
+
 class LossGuard:
     def __init__(self, settings: GuardSettings, facts: Facts) -> None:
         self._settings = settings
         self._facts = facts
         self._let_go: dict[tuple[str, str], LetGo] = {}  # by cluster and address of the silent
-        self._held: dict[Member, int] = {}  # and when each was last heard of
+        self._held: dict[Member, Unheard] = {}
         self._returned: set[Member] = set()
         self._left = 0
         self._since_ms = 0
         self._settled_ms: int | None = None  # when those who have not followed the others are gone
         self._off_until_ms = 0
         self._why: GuardEngaged | None = None
+        self._released_times = 0
 
     @property
     def held(self) -> Collection[Member]:
@@ -118,81 +151,135 @@ class LossGuard:
         return self._why
 
     def judge(
-        self, silent: Collection[Member], live: Collection[Member], now_ms: int
-    ) -> tuple[list[Member], list[Event]]:
+        self, silent: Sequence[Unheard], members: Members, now_ms: int
+    ) -> Changes[list[Unheard]]:
         """Which of those whose time is up may go; the others are held.
 
-        ``live`` are all brokers, those included. Brokers not confirmed since a restart have had
+        ``members`` are all brokers, those included. Brokers not confirmed since a restart have had
         their time: they go, and tell nothing of the others. Look who came back first.
         """
-        present = {_key(member) for member in live}
-        since_ms = now_ms - self._settings.window_ms
-        self._let_go = {
-            key: gone
-            for key, gone in self._let_go.items()
-            if gone.at_ms >= since_ms and key not in present
-        }
-        fresh = [m for m in silent if m.confirmed and m not in self._held]
-        engaged = self._engaged(fresh, [m for m in live if m.confirmed], now_ms)
-        if engaged is not None:
-            return [m for m in silent if not m.confirmed], [engaged]
-        self._let_go.update((_key(member), LetGo(now_ms, _origin(member))) for member in fresh)
-        return [m for m in silent if m not in self._held], []
+        yield from quietly(self._forget_old(members, now_ms))
+        fresh: list[Unheard] = []
+        may_go: list[Unheard] = []
+        for some in _parts(silent):
+            for each in some:
+                if not each.member.confirmed:
+                    may_go.append(each)
+                elif each.member not in self._held:
+                    fresh.append(each)
+            yield []
+        loss = yield from quietly(self._weighed(fresh, members, now_ms))
+        if loss is not None:
+            return may_go + (yield from self._hold(fresh, loss, now_ms))
+        for some in _parts(fresh):
+            for each in some:
+                if each.still:
+                    self._let_go[_key(each.member)] = LetGo(now_ms, _origin(each.member))
+            yield []
+        return may_go + fresh
 
-    def _engaged(self, fresh: list[Member], live: list[Member], now_ms: int) -> Event | None:
-        """Hold those who fell silent, if they are not alone; None: they may go."""
-        settings = self._settings
+    def _forget_old(self, members: Members, now_ms: int) -> Slices[None]:
+        """Those let go before the window, and those who are there again."""
+        since_ms = now_ms - self._settings.window_ms
+        for some in _parts(list(self._let_go.items())):
+            for key, gone in some:
+                if gone.at_ms < since_ms or members.find_live(*key) is not None:
+                    del self._let_go[key]
+            yield
+
+    def _weighed(
+        self, fresh: Sequence[Unheard], members: Members, now_ms: int
+    ) -> Slices[Loss | None]:
+        """Why those who fell silent are to be held, if they are not alone; None: they may go."""
+        settings, live = self._settings, list(members.live())
         if not fresh or not settings.share_percent or not settings.hold_ms:
             return None
-        before = len(live) + len(self._let_go)
+        if len(live) + len(self._let_go) < settings.min_brokers:
+            return None
+        weights, origins = Weights(), dict[Member, Origin]()
+        for some in _parts(live):
+            for member in some:
+                if member.confirmed:
+                    origins[member] = origin = _origin(member)
+                    weights.add(origin)
+            yield
+        for lost in _parts(list(self._let_go.values())):
+            for gone in lost:
+                weights.add(gone.origin)
+            yield
+        before = len(origins) + len(self._let_go)
         if now_ms < self._off_until_ms or before < settings.min_brokers:
             return None
-        weights = Weights([*map(_origin, live), *(gone.origin for gone in self._let_go.values())])
-        silent = [*map(_origin, self._held)]
-        silent += self._most_in_a_window(self._ends(set(fresh), live, now_ms), weights, now_ms)
-        if sum(map(weights.of, silent)) * 100 <= settings.share_percent + _ROUNDING:
+        silent_now = {each.member for each in fresh}
+        yield
+        ends = yield from self._ends(silent_now, origins, now_ms)
+        silent = [origins.get(member) or _origin(member) for member in self._held]
+        yield
+        silent += yield from self._most_in_a_window(ends, weights, now_ms)
+        share = yield from weights.sum(silent)
+        if share * 100 <= settings.share_percent + _ROUNDING:
             return None
         number, limit = len(silent), settings.share_percent * before // 100
         if number <= limit:
-            number, before = weights.in_words(silent)
+            number, before = yield from weights.in_words(silent)
             limit = settings.share_percent * before // 100
+        return Loss(number, before, limit)
+
+    def _hold(self, fresh: Sequence[Unheard], loss: Loss, now_ms: int) -> Changes[list[Unheard]]:
+        """Hold those who are still silent, and say so; who may go after all."""
         if not self._held:
             self._since_ms = now_ms
-        for member in fresh:
-            self._held[member] = member.heard_ms
-            self._returned.discard(member)
-        self._settle(now_ms)
-        self._why = GuardEngaged(
-            **self._facts.fact(Cause.GUARD, ""),
-            suspects=tuple(_suspect(member, now_ms) for member in fresh),
-            silent=number,
-            live=before,
-            limit=limit,
-            window_ms=settings.window_ms,
-            hold_ms=self.until_ms - now_ms,
-        )
-        return self._why
+        yield from quietly(self._settle(now_ms, fresh))
+        for start in range(0, len(fresh), SUSPECTS_A_RECORD):
+            if now_ms < self._off_until_ms:
+                return [*fresh[start:]]  # an administrator wants nobody held
+            some = [each for each in fresh[start : start + SUSPECTS_A_RECORD] if each.still]
+            if not some:
+                continue
+            for each in some:
+                self._held[each.member] = each
+                self._returned.discard(each.member)
+            self._why = GuardEngaged(
+                **self._facts.fact(Cause.GUARD, ""),
+                suspects=tuple(_suspect(each.member, now_ms) for each in some),
+                silent=loss.silent,
+                live=loss.live,
+                limit=loss.limit,
+                window_ms=self._settings.window_ms,
+                hold_ms=self.until_ms - now_ms,
+            )
+            yield [self._why]
+        return []
 
     def _ends(
-        self, fresh: set[Member], live: list[Member], now_ms: int
-    ) -> list[tuple[int, Origin]]:
+        self, fresh: set[Member], origins: dict[Member, Origin], now_ms: int
+    ) -> Slices[list[tuple[int, Origin]]]:
         """When those not held ran or may run out of time, in order."""
         ends = [(gone.at_ms, gone.origin) for gone in self._let_go.values()]
-        ends += [(now_ms, _origin(member)) for member in fresh]
-        for member in live:
-            if member in fresh or member in self._held:
-                continue
-            time_ms = self._time_of(member)
-            if now_ms - member.heard_ms > time_ms // 2:
-                ends.append((max(now_ms, member.heard_ms + time_ms), _origin(member)))
-        return sorted(ends, key=lambda end: end[0])
+        for some in _parts(list(origins)):
+            for member in some:
+                if member in self._held:
+                    continue
+                if member in fresh:
+                    ends.append((now_ms, origins[member]))
+                    continue
+                time_ms = self._time_of(member)
+                if now_ms - member.heard_ms > time_ms // 2:
+                    end_ms = max(now_ms, member.heard_ms + time_ms)
+                    ends.append((end_ms, origins[member]))
+            yield
+        return (yield from in_order(ends, key=itemgetter(0)))
 
     def _most_in_a_window(
         self, ends: list[tuple[int, Origin]], weights: Weights, now_ms: int
-    ) -> list[Origin]:
+    ) -> Slices[list[Origin]]:
         """Who runs out of time in the window with ``now_ms`` that weighs most."""
         ends_ms = [at_ms for at_ms, _ in ends]
-        so_far = list(accumulate((weights.of(origin) for _, origin in ends), initial=0.0))
+        so_far = [0.0]
+        for some in _parts(ends):
+            for _, origin in some:
+                so_far.append(so_far[-1] + weights.of(origin))
+            yield
         heaviest = slice(0, 0)
         for first, start_ms in enumerate(ends_ms):
             if start_ms > now_ms:
@@ -200,6 +287,8 @@ class LossGuard:
             end = bisect_right(ends_ms, start_ms + self._settings.window_ms)
             if so_far[end] - so_far[first] > so_far[heaviest.stop] - so_far[heaviest.start]:
                 heaviest = slice(first, end)
+            if first % WEIGHED_A_SLICE == WEIGHED_A_SLICE - 1:
+                yield
         return [origin for _, origin in ends[heaviest]]
 
     def _time_of(self, member: Member) -> int:
@@ -207,39 +296,62 @@ class LossGuard:
         idle_ms, timeout_ms = self._settings.idle_ms, member.heartbeat_timeout_ms
         return min(idle_ms, timeout_ms) if idle_ms else timeout_ms
 
-    def review(self, live: Collection[Member], now_ms: int) -> tuple[list[Member], list[Event]]:
+    def review(self, now_ms: int) -> Changes[list[Unheard]]:
         """Look who came back or left; whom to let go now, and what there is to say of it."""
+        released, changed = self._released_times, False
+        for some in _parts(list(self._held.values())):
+            changed = self._look_at(some) or changed
+            yield []
+            if self._released_times != released:
+                return []
         if not self._held:
-            return [], []
-        alive = set(live)
-        for member, heard_ms in list(self._held.items()):
-            if member not in alive:
-                del self._held[member]
-                self._left += 1
-            elif member.heard_ms != heard_ms:
-                del self._held[member]
-                self._returned.add(member)
-        if not self._held:
-            return self._released("evidence")
-        self._settle(now_ms)
-        if now_ms < self.until_ms:
-            return [], []
+            if changed:
+                _, events = self._released("evidence")
+                yield events
+            return []
+        if changed:
+            yield from quietly(self._settle(now_ms))
+        if now_ms < self.until_ms or self._released_times != released:
+            return []
         over = now_ms >= self._since_ms + self._settings.hold_ms
-        return self._released("deadline" if over else "evidence")
+        dropped, events = self._released("deadline" if over else "evidence")
+        yield events
+        return dropped
 
-    def _settle(self, now_ms: int) -> None:
-        """Give those still held a window to follow, once most are back."""
-        weights = Weights([_origin(member) for member in {*self._returned, *self._held}])
-        back = sum(weights.of(_origin(member)) for member in self._returned)
-        still = sum(weights.of(_origin(member)) for member in self._held)
-        if back <= still + _ROUNDING:
+    def _look_at(self, held: Iterable[Unheard]) -> bool:
+        """Whether somebody is held no longer."""
+        before = len(self._held)
+        for each in held:
+            if not each.there:
+                del self._held[each.member]
+                self._left += 1
+            elif not each.still:
+                del self._held[each.member]
+                self._returned.add(each.member)
+        return len(self._held) != before
+
+    def _settle(self, now_ms: int, fresh: Sequence[Unheard] = ()) -> Slices[None]:
+        """Give those still held a window to follow, once most are back.
+
+        ``fresh`` are those about to be held.
+        """
+        weights, still, back = Weights(), list[Origin](), list[Origin]()
+        held = [*self._held, *(each.member for each in fresh)]
+        returned = list(self._returned.difference(held)) if self._returned else []
+        yield
+        for members, origins in ((held, still), (returned, back)):
+            for some in _parts(members):
+                for member in some:
+                    origins.append(origin := _origin(member))
+                    weights.add(origin)
+                yield
+        weight_still = yield from weights.sum(still)
+        if (yield from weights.sum(back)) <= weight_still + _ROUNDING:
             self._settled_ms = None
         elif self._settled_ms is None:
             self._settled_ms = now_ms + self._settings.window_ms
 
-    def release(
-        self, live: Collection[Member], now_ms: int, *, peer: str
-    ) -> tuple[list[Member], list[Event]]:
+    def release(self, now_ms: int, *, peer: str) -> tuple[list[Unheard], list[Event]]:
         """Hold nobody, and nobody who falls silent within the next window either.
 
         Nothing happens when nobody is held.
@@ -247,11 +359,11 @@ class LossGuard:
         if not self._held:
             return [], []
         self._off_until_ms = now_ms + self._settings.window_ms
-        gone, events = self.review(live, now_ms)
-        return self._released("admin", peer) if self._held else (gone, events)
+        self._look_at(list(self._held.values()))
+        return self._released("admin", peer) if self._held else self._released("evidence")
 
-    def _released(self, reason: str, peer: str = "") -> tuple[list[Member], list[Event]]:
-        dropped = list(self._held)
+    def _released(self, reason: str, peer: str = "") -> tuple[list[Unheard], list[Event]]:
+        dropped = list(self._held.values())
         event = GuardReleased(
             **self._facts.fact(Cause.GUARD, peer),
             reason=reason,
@@ -263,7 +375,13 @@ class LossGuard:
         self._returned.clear()
         self._left = 0
         self._why = None
+        self._released_times += 1
         return dropped, [event]
+
+
+def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), WEIGHED_A_SLICE):
+        yield items[start : start + WEIGHED_A_SLICE]
 
 
 def _key(member: Member) -> tuple[str, str]:

@@ -13,13 +13,15 @@ deadline, until it registers. A heartbeat confirms it but ties it to nothing: an
 
 from collections.abc import Collection, Iterable, Iterator
 
+from routebook.slices import Slices
 from routebook.state import costs
 from routebook.state.account import Account, Kind
 from routebook.state.deadlines import Deadlines
-from routebook.state.model import Group, Link, Member
+from routebook.state.model import Group, Link, Member, Unheard
 
 Key = tuple[str, str]  # cluster and address, or cluster and broker name
 MAX_GAPS = 1000  # of one member, between two takes
+DUE_A_SLICE = 500
 _NEVER = 0  # a generation before the first
 
 
@@ -198,21 +200,33 @@ class Members:
                 self._unhear(member)
                 self._move(member, other)
 
-    def prefer_others(self, closed: Collection[Link]) -> None:
+    def prefer_others(self, closed: Collection[Link]) -> Slices[None]:
         """Let members that live by one of these live by another they registered on, if any.
 
         Words that were said over several connections may have been heard in any order.
         """
+        looked_at = 0
         for link, on_link in list(self._registered_on.items()):
-            if link not in closed:
-                for key in list(on_link):
-                    member = self._live.get(key)
-                    if member is not None and member.link in closed:
-                        self._move(member, link)
+            if link in closed:
+                continue
+            for key in list(on_link):
+                member = self._live.get(key)
+                if member is not None and member.link in closed:
+                    self._move(member, link)
+                looked_at += 1
+                if looked_at % DUE_A_SLICE == 0:
+                    yield
 
-    def due(self, now_ms: int) -> list[Member]:
-        """The members whose deadline has passed."""
-        return [self._live[key] for key in self._deadlines.due(now_ms)]
+    def due(self, now_ms: int) -> Slices[list[Unheard]]:
+        """The members whose deadline has passed, as they are when they are met."""
+        found: list[Unheard] = []
+        while True:
+            due = self._deadlines.due(now_ms, DUE_A_SLICE)
+            found += [Unheard.of(self._live[key]) for key in due]
+            next_ms = self._deadlines.next_at()
+            if next_ms is None or next_ms >= now_ms:
+                return found
+            yield
 
     def _move(self, member: Member, link: Link) -> None:
         """Let ``member`` live by another connection, as the generation it is."""

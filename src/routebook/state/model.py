@@ -107,6 +107,31 @@ class Member:
         return self.link is not None or self.heard_again
 
 
+class Unheard(NamedTuple):
+    """A member as it was when it was found silent."""
+
+    member: Member
+    generation: int
+    heard_ms: int
+
+    @classmethod
+    def of(cls, member: Member) -> "Unheard":
+        return cls(member, member.generation, member.heard_ms)
+
+    @property
+    def there(self) -> bool:
+        """Whether it has not left."""
+        member = self.member
+        return member.group.members.get(member.broker_id) is member
+
+    @property
+    def still(self) -> bool:
+        """Whether it is there, and nobody has heard of it since."""
+        member = self.member
+        seen = (member.generation, member.heard_ms) == (self.generation, self.heard_ms)
+        return seen and self.there
+
+
 @dataclass(slots=True, eq=False)
 class Group:
     """Broker processes that share a name: a master and its slaves.

@@ -22,11 +22,10 @@ of each. What meets on the way ends as if one had come after the other.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import merge
 from itertools import islice
 
 from routebook.events import Cause, Event, QueueChange, RequestRefused
-from routebook.slices import Slices
+from routebook.slices import Slices, in_order
 from routebook.state import costs
 from routebook.state.account import Account, host_of
 from routebook.state.departures import Departures
@@ -240,8 +239,8 @@ class RouteTable:
                 yield
         return WriteState(
             len(topics),
-            tuple((yield from _in_order(taken))),
-            tuple((yield from _in_order(kept - taken))),
+            tuple((yield from in_order(taken))),
+            tuple((yield from in_order(kept - taken))),
         )
 
     def register_topic(
@@ -291,18 +290,3 @@ class RouteTable:
                 group.touched += 1
                 changes = self.topics.drop(group, [topic])
                 yield self._facts.topics_changed(group, changes, None, Cause.ADMIN, peer)
-
-
-def _in_order(names: set[str]) -> Slices[list[str]]:
-    """``names`` sorted, a few at a time."""
-    waiting = iter(names)
-    runs: list[list[str]] = []
-    while some := list(islice(waiting, TOPICS_A_SLICE)):
-        runs.append(sorted(some))
-        yield
-    merged = merge(*runs)
-    ordered: list[str] = []
-    while some := list(islice(merged, TOPICS_A_SLICE)):
-        ordered += some
-        yield
-    return ordered
