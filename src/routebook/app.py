@@ -7,8 +7,9 @@ async with NameServer(make_settings(folder, listen_port=0)) as node:
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from types import TracebackType
 
 from routebook import __version__
@@ -171,6 +172,7 @@ class NameServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._window_began_ms = self._clock.now_ms()
         self._window_began_seq = 0
+        self._summing: Iterator[list[Event]] = iter(())  # what is not yet told of a window
         self._fewer = ""  # connections than the settings say, and why
 
     async def __aenter__(self) -> "NameServer":
@@ -262,7 +264,8 @@ class NameServer:
         await self._notifier.stop()
         await self._production.close()
         await self._kv_file.flush()
-        self._sum_up_now()
+        for events in chain(self._summing, self._window()):
+            self._record(events)
         self._chronicle.tell_rest(last=True)
         self._record(
             [
@@ -435,17 +438,18 @@ class NameServer:
         self._service.let_go(leaving)
         return released
 
-    def _sum_up(self) -> None:
-        self._sum_up_now(silent=self._chronicle.last_seq == self._window_began_seq)
+    async def _sum_up(self) -> None:
+        self._summing = self._window(silent=self._chronicle.last_seq == self._window_began_seq)
+        for events in self._summing:
+            self._record(events)
+            await asyncio.sleep(0)
         self._window_began_seq = self._chronicle.last_seq
 
-    def _sum_up_now(self, *, silent: bool = False) -> None:
+    def _window(self, *, silent: bool = False) -> Iterator[list[Event]]:
         """``silent``: nothing was recorded in the window; then say at least that it was."""
         now_ms = self._clock.now_ms()  # a window is as long as it was listened for
         window_ms, self._window_began_ms = now_ms - self._window_began_ms, now_ms
-        revision = self._revision.value
-        events = sum_up(self._services, revision=revision, window_ms=window_ms, silent=silent)
-        self._record(events)
+        return sum_up(self._services, revision=self._revision, window_ms=window_ms, silent=silent)
 
     def _use(self, live: LiveSettings) -> None:
         self._services.live = live

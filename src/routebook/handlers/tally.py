@@ -4,6 +4,8 @@ A cell belongs to a topic until the tally is taken. Whoever answers a question m
 (the memo) keeps the cell and counts in it directly; after a take it must ask for a new one.
 """
 
+from collections.abc import Iterator
+
 from routebook.events import QueryCount
 
 MAX_TOPICS = 20_000  # anybody can ask for any name
@@ -27,9 +29,9 @@ class QueryTally:
             cell = self._cells[topic] = [0, 0, 0]
         return cell
 
-    def take(self) -> tuple[tuple[QueryCount, ...], int]:
+    def take(self) -> tuple[Iterator[QueryCount], int]:
         """What was counted, by topic and for those too many to list; counting begins anew."""
         cells, self._cells = self._cells, {}
         others, self._others = self._others, [0, 0, 0]
-        counts = tuple(QueryCount(topic, *cell) for topic, cell in cells.items() if any(cell))
+        counts = (QueryCount(topic, *cell) for topic, cell in cells.items() if any(cell))
         return counts, sum(others)

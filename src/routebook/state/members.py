@@ -90,9 +90,12 @@ class Members:
         self._deadlines.set(_key(member), until_ms)
 
     def take_gaps(self) -> Iterator[tuple[Member, tuple[int, ...]]]:
-        """The members heard of since this was last asked, and the times in between."""
-        for member in self._live.values():
-            if member.gaps_ms:
+        """The members heard of since this was last asked, and the times in between.
+
+        Take your time: who leaves meanwhile is not among them.
+        """
+        for key, member in list(self._live.items()):
+            if member.gaps_ms and self._live.get(key) is member:
                 gaps, member.gaps_ms = tuple(member.gaps_ms), []
                 yield member, gaps
 

@@ -10,19 +10,24 @@ from support.desk import Desk
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
 
+def taken(tally: QueryTally) -> tuple[tuple[QueryCount, ...], int]:
+    counts, others = tally.take()
+    return tuple(counts), others
+
+
 def test_known_unknown_and_early_questions_are_told_apart() -> None:
     desk = Desk()
     desk.register("broker-a")
     desk.ask(ROUTE, {"topic": "orders"})
     desk.ask(ROUTE, {"topic": "orders"})
     desk.ask(ROUTE, {"topic": "nowhere"})
-    assert desk.tally.take() == (
+    assert taken(desk.tally) == (
         (QueryCount("orders", 2, 0, 0), QueryCount("nowhere", 0, 1, 0)),
         0,
     )
     early = Desk(need_wait_for_service=True)
     early.ask(ROUTE, {"topic": "orders"})
-    assert early.tally.take() == ((QueryCount("orders", 0, 0, 1),), 0)
+    assert taken(early.tally) == ((QueryCount("orders", 0, 0, 1),), 0)
 
 
 def test_answers_of_the_memo_are_counted_too() -> None:
@@ -34,7 +39,7 @@ def test_answers_of_the_memo_are_counted_too() -> None:
     desk.services.memo.keep(header, request, reply)
     assert desk.services.memo.find(header) is not None
     assert desk.services.memo.find(header) is not None
-    assert desk.tally.take() == ((QueryCount("orders", 3, 0, 0),), 0)
+    assert taken(desk.tally) == ((QueryCount("orders", 3, 0, 0),), 0)
 
 
 def test_names_nobody_could_register_take_no_room() -> None:
@@ -42,7 +47,7 @@ def test_names_nobody_could_register_take_no_room() -> None:
     for number in range(MAX_TOPICS + 5):
         tally.cell(f"topic-{number}")[1] += 1
     tally.cell("x" * (MAX_NAME + 1))[1] += 1
-    counts, others = tally.take()
+    counts, others = taken(tally)
     assert len(counts) == MAX_TOPICS
     assert others == 6
-    assert tally.take() == ((), 0)
+    assert taken(tally) == ((), 0)
