@@ -61,3 +61,18 @@ async def test_others_are_served_while_a_thousand_brokers_leave(tmp_path: Path) 
             left = len(answer.value["brokerAddrTable"])
             turns += 1
         assert turns >= 2
+
+
+async def test_others_are_served_while_a_route_of_many_groups_is_encoded(tmp_path: Path) -> None:
+    groups = 1500
+    async with local_node(tmp_path) as node, Peer(node.port) as crowd, Peer(node.port) as bystander:
+        for number in range(groups):
+            fields = Broker(f"b{number}", addr=f"10.0.0.1:{number + 1}").fields
+            await crowd.ask(raw.REGISTER, fields, registration_body(["wide", "x"]))
+        async with Peer(node.port) as one:
+            work = asyncio.create_task(one.call(raw.ROUTE, topic="wide"))
+            served = await served_meanwhile(bystander, work)
+            answer = await work
+            assert len(answer.value["brokerDatas"]) == len(answer.value["queueDatas"]) == groups
+            assert (await one.call(raw.ROUTE, topic="wide")).body == answer.body
+    assert served >= 2

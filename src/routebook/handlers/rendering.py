@@ -4,18 +4,24 @@ A group keeps its own encoded broker data until it changes, and one encoded queu
 each queue shape it uses. Whole bodies are kept too, up to a byte limit, and thrown away
 together with the next event: a poll of an unchanged table costs a look-up, a change costs
 nothing until somebody asks.
+
+A topic that thousands of groups hold is encoded in slices (``body_slices``), see ``WideRoutes``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from routebook.events import StaticMapping
 from routebook.settings import LiveSettings
+from routebook.slices import Slices, finished
 from routebook.state.model import MASTER, Group, QueueShape
 from routebook.state.routes import RouteTable
 from routebook.wire import bodies
+from routebook.wire.wideroute import WideRoute
 
 MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 MAX_KEPT_BYTES = 32 * 1024 * 1024
 ENTRY_BYTES = 300  # beside its body
+GROUPS_A_SLICE = 50
 _MAX_SHAPES = 1024  # per group; honest brokers have a handful
 
 
@@ -25,9 +31,11 @@ class RouteRenderer:
         self._routes = routes
         self._kept: dict[tuple[str, bool], bytes] = {}
         self._kept_bytes = 0
+        self._changes = 0
 
     def clear(self) -> None:
         """Forget whole bodies; to be called with every event."""
+        self._changes += 1
         if self._kept:
             self._kept.clear()
             self._kept_bytes = 0
@@ -41,13 +49,63 @@ class RouteRenderer:
         if not queues:
             return None
         rendered = self.render(topic, queues, standard=standard, live=live)
+        self._keep(topic, rendered, standard=standard)
+        return rendered
+
+    def is_kept(self, topic: str, *, standard: bool) -> bool:
+        """Whether ``body`` has nothing to encode."""
+        return (topic, standard) in self._kept
+
+    def _keep(self, topic: str, rendered: bytes, *, standard: bool) -> None:
         size = len(rendered) + ENTRY_BYTES
         if self._kept_bytes + size > self._max_bytes:
-            self.clear()
+            self._kept.clear()
+            self._kept_bytes = 0
         if size <= self._max_bytes:
             self._kept[topic, standard] = rendered
             self._kept_bytes += size
-        return rendered
+
+    def body_slices(
+        self,
+        topic: str,
+        *,
+        standard: bool,
+        live: LiveSettings,
+        order_conf: str | None = None,
+        wanted: Callable[[Group], bool] | None = None,
+        at_most: int = 2**60,
+    ) -> Slices[bytes | None]:
+        """``render`` in slices, with the groups that are ``wanted``; None when nobody holds it.
+
+        Each group as it is when its turn comes. Beyond ``at_most`` bytes it is not finished.
+        """
+        topics, changes = self._routes.topics, self._changes
+        acting = _acting(topic, live)
+        pieces = WideRoute(standard=standard)
+        held = False
+        for number, group in enumerate(topics.holders(topic), start=1):
+            shape = topics.told(topic, group)
+            if shape is not None:
+                held = True
+                if wanted is None or wanted(group):
+                    pieces.add(
+                        _broker_told(group, shape, acting=acting, standard=standard),
+                        _queue_piece(group, shape, standard=standard),
+                        _filter_servers(group),
+                    )
+            if number % GROUPS_A_SLICE == 0:
+                yield
+                if len(pieces) > at_most:
+                    break
+        if not held:
+            return None
+        body = yield from pieces.finished(
+            order_conf=order_conf,
+            mappings=(_mapping(each, standard=standard) for each in topics.mappings(topic)),
+        )
+        if changes == self._changes and wanted is None and order_conf is None:
+            self._keep(topic, body, standard=standard)
+        return body
 
     def render(
         self,
@@ -59,16 +117,12 @@ class RouteRenderer:
         order_conf: str | None = None,
     ) -> bytes:
         """The route of ``topic`` as far as ``queues`` names groups."""
-        acting = live.support_acting_master and not topic.startswith(MEMBER_TOPIC_PREFIX)
-        brokers: list[bytes] = []
-        for group, shape in queues.items():
-            if acting and group.acting_master and MASTER not in group.members:
-                addrs = group.addrs if shape.writable else with_acting_master(group.addrs)
-                brokers.append(_broker_data(group, addrs, standard=standard))
-            else:
-                brokers.append(broker_piece(group, standard=standard))
+        acting = _acting(topic, live)
         return bodies.topic_route(
-            brokers,
+            [
+                _broker_told(group, shape, acting=acting, standard=standard)
+                for group, shape in queues.items()
+            ],
             [_queue_piece(group, shape, standard=standard) for group, shape in queues.items()],
             filter_servers={
                 member.addr: member.filter_servers
@@ -78,20 +132,41 @@ class RouteRenderer:
             },
             order_conf=order_conf,
             mappings=[
-                bodies.queue_mapping(
-                    bname=mapping.bname,
-                    curr_id_map=mapping.curr_id_map,
-                    dirty=mapping.dirty,
-                    epoch=mapping.epoch,
-                    scope=mapping.scope,
-                    topic=mapping.topic,
-                    total_queues=mapping.total_queues,
-                    standard=standard,
-                )
+                finished(_mapping(mapping, standard=standard))
                 for mapping in self._routes.topics.mappings(topic)
             ],
             standard=standard,
         )
+
+
+def _acting(topic: str, live: LiveSettings) -> bool:
+    return live.support_acting_master and not topic.startswith(MEMBER_TOPIC_PREFIX)
+
+
+def _broker_told(group: Group, shape: QueueShape, *, acting: bool, standard: bool) -> bytes:
+    """What those are told of ``group`` who ask for a topic it holds."""
+    if acting and group.acting_master and MASTER not in group.members:
+        addrs = group.addrs if shape.writable else with_acting_master(group.addrs)
+        return _broker_data(group, addrs, standard=standard)
+    return broker_piece(group, standard=standard)
+
+
+def _filter_servers(group: Group) -> dict[str, tuple[str, ...]]:
+    members = group.members.values()
+    return {member.addr: member.filter_servers for member in members if member.filter_servers}
+
+
+def _mapping(mapping: StaticMapping, *, standard: bool) -> Slices[bytes]:
+    return bodies.queue_mapping_slices(
+        bname=mapping.bname,
+        curr_id_map=mapping.curr_id_map,
+        dirty=mapping.dirty,
+        epoch=mapping.epoch,
+        scope=mapping.scope,
+        topic=mapping.topic,
+        total_queues=mapping.total_queues,
+        standard=standard,
+    )
 
 
 def with_acting_master(addrs: dict[int, str]) -> dict[int, str]:

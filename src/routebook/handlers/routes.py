@@ -1,8 +1,12 @@
 """Route queries (105): the request clients send most."""
 
+from functools import partial
+
 from routebook.handlers.order import ORDER_NAMESPACE
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.handlers.tally import KNOWN, NOT_READY, UNKNOWN
+from routebook.handlers.wideroutes import Question
+from routebook.slices import Slices
 from routebook.state.model import MASTER, Group
 from routebook.wire.codes import ResponseCode, Version
 from routebook.wire.command import Command, Reply
@@ -27,12 +31,35 @@ def get_route(request: Command, services: Services, caller: Caller) -> Answer:
     standard = wants_standard(request)
     zone = zone_of(request)
     order_conf = services.kv.find(ORDER_NAMESPACE, topic) if live.order_message_enable else None
+    if services.routes.topics.is_wide(topic) and not (
+        zone is None and order_conf is None and services.renderer.is_kept(topic, standard=standard)
+    ):
+        return _get_wide_route(Question(topic, standard, zone, order_conf), services)
     if zone is None and order_conf is None:
         body = services.renderer.body(topic, standard=standard, live=live)
     else:
         body = _special_body(services, topic, zone, order_conf, standard=standard)
     services.tally.cell(topic)[UNKNOWN if body is None else KNOWN] += 1
     return _not_found(topic, services) if body is None else Reply(body=body)
+
+
+async def _get_wide_route(question: Question, services: Services) -> Reply:
+    body = await services.wide_routes.body(question, partial(_encoded, services))
+    services.tally.cell(question.topic)[UNKNOWN if body is None else KNOWN] += 1
+    return _not_found(question.topic, services) if body is None else Reply(body=body)
+
+
+def _encoded(services: Services, question: Question) -> Slices[bytes | None]:
+    """The route that is asked for, in slices; None when there is none."""
+    zone = question.zone
+    return services.renderer.body_slices(
+        question.topic,
+        standard=question.standard,
+        live=services.live,
+        order_conf=question.order_conf,
+        wanted=None if zone is None else lambda group: _in_zone(group, zone),
+        at_most=services.max_frame,
+    )
 
 
 def wants_standard(request: Command) -> bool:
@@ -94,7 +121,12 @@ async def _get_test_cluster_route(request: Command, services: Services, topic: s
     if topic is None:
         return not_found(None)
     order_conf = services.kv.find(ORDER_NAMESPACE, topic)
-    body = _special_body(services, topic, None, order_conf, standard=wants_standard(request))
+    standard = wants_standard(request)
+    if services.routes.topics.is_wide(topic):
+        question = Question(topic, standard, None, order_conf)
+        body = await services.wide_routes.body(question, partial(_encoded, services))
+    else:
+        body = _special_body(services, topic, None, order_conf, standard=standard)
     if body is not None:
         return Reply(body=body)
     return await services.find_in_production(request)

@@ -1,7 +1,7 @@
 """What handlers work with."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from routebook.events import Event
@@ -10,6 +10,7 @@ from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.order import OrderTable
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.tally import QueryTally
+from routebook.handlers.wideroutes import WideRoutes
 from routebook.settings import LiveSettings
 from routebook.settingtexts import Network
 from routebook.slices import Slices, finished
@@ -83,6 +84,7 @@ class Services:
     control: Control
     carry_on: Callable[[Slices[Any]], None] = finished
     find_in_production: Callable[[Command], Awaitable[Reply]] | None = None
+    wide_routes: WideRoutes = field(default_factory=WideRoutes)
 
     def refused(self, request: Command, caller: Caller, reason: str) -> None:
         """Record that ``request`` was turned away."""

@@ -21,6 +21,9 @@ TOPICS_A_SLICE = 1000
 NAMES_A_SLICE = 5000
 CLEARED_A_SLICE = 500
 ADOPTED_A_TURN = 500
+MOST_HOLES = 1000  # where groups were in the table of a topic's holders
+WIDE = 200  # groups and mappings that can be told at once
+IDS_A_GROUP = 20  # of a mapping: they are as quickly told
 SHRUNK = 8  # times fewer topics than there were: worth a new table
 
 
@@ -30,8 +33,10 @@ class TopicTable:
         self._queues: dict[str, dict[Group, QueueShape]] = {}
         self._mappings: dict[str, dict[str, tuple[StaticMapping, Group]]] = {}
         self._abandoned: dict[tuple[str, str], deque[Group]] = {}  # by cluster and name
+        self._to_clear: deque[Group] = deque()  # the same, in the order they went
         self._cleared: Iterator[str] | None = None  # how far the oldest of them is cleared away
         self._reshaped = 0  # raised when topics come or go
+        self._holes: dict[str, int] = {}  # by topic of many holders
         self.entries = 0  # (topic, group) pairs held
         self._most = 0  # topics there have been
 
@@ -53,7 +58,8 @@ class TopicTable:
             return found
         held: list[str] = []
         for start in range(0, len(found), TOPICS_A_SLICE):
-            held += [topic for topic in found[start : start + TOPICS_A_SLICE] if self.queues(topic)]
+            some = found[start : start + TOPICS_A_SLICE]
+            held += [topic for topic in some if self.told_first(topic) is not None]
             yield
         return held
 
@@ -63,7 +69,7 @@ class TopicTable:
         found: list[str] = []
         for start in range(0, len(names), TOPICS_A_SLICE):
             for topic in names[start : start + TOPICS_A_SLICE]:
-                shape = next(iter(self.queues(topic).values()), None)
+                shape = self.told_first(topic)
                 if shape is not None and wanted(shape.sys_flag):
                     found.append(topic)
             yield
@@ -80,6 +86,29 @@ class TopicTable:
         if self._abandoned:
             return {group: shape for group, shape in holders.items() if group.members}
         return holders
+
+    def told_first(self, topic: str) -> QueueShape | None:
+        """What the group says that has had ``topic`` longest; None when nobody holds it."""
+        holders = self._queues.get(topic, {})
+        return next((shape for group, shape in holders.items() if group.members), None)
+
+    def holders(self, topic: str) -> list[Group]:
+        """Who holds ``topic``, for whoever looks at them one after the other: see ``told``."""
+        return list(self._queues.get(topic, ()))
+
+    def told(self, topic: str, group: Group) -> QueueShape | None:
+        """Queues of ``topic`` on ``group``; None when it holds it no longer."""
+        return self._queues.get(topic, {}).get(group) if group.members else None
+
+    def is_wide(self, topic: str) -> bool:
+        """Whether it takes long to tell all there is to tell of ``topic``."""
+        width = len(self._queues.get(topic, ()))
+        if topic in self._mappings:
+            mappings = self._mappings[topic].values()
+            width += len(mappings)
+            if width <= WIDE:
+                width += sum(len(mapping.curr_id_map) for mapping, _ in mappings) // IDS_A_GROUP
+        return width > WIDE
 
     def mappings(self, topic: str) -> list[StaticMapping]:
         held = self._mappings.get(topic, {}).values()
@@ -259,6 +288,7 @@ class TopicTable:
         self.entries -= lost
         if lost or group.mapped_topics or group.shapes:
             self._abandoned.setdefault((group.cluster, group.name), deque()).append(group)
+            self._to_clear.append(group)
         return lost
 
     def abandoned(self, cluster: str, name: str) -> Collection[str]:
@@ -269,9 +299,8 @@ class TopicTable:
     def clear_some(self) -> bool:
         """Clear away some entries of abandoned groups; whether there are more."""
         room = CLEARED_A_SLICE
-        while self._abandoned and room > 0:
-            key = next(iter(self._abandoned))
-            group = self._abandoned[key][0]
+        while self._to_clear and room > 0:
+            group = self._to_clear[0]
             if self._cleared is None:
                 self._cleared = iter(group.registered)
             some = list(islice(self._cleared, room))
@@ -284,6 +313,8 @@ class TopicTable:
                 self._cleared = None
                 self._account.bill(Kind.TOPICS, group, -costs.SHAPE * group.shapes)
                 group.shapes = 0
+                self._to_clear.popleft()
+                key = group.cluster, group.name
                 self._abandoned[key].popleft()
                 if not self._abandoned[key]:
                     del self._abandoned[key]
@@ -297,17 +328,32 @@ class TopicTable:
         self._let_go(group, topic)
 
     def _let_go(self, group: Group, topic: str) -> None:
-        holders = self._queues[topic]
+        holders = self._without_holes(topic)
         paid = costs.TOPIC + costs.text(topic) if next(iter(holders)) is group else 0
         del holders[group]
         self._account.bill(Kind.TOPICS, group, -costs.ENTRY - paid)
         if not holders:
             del self._queues[topic]
+            self._holes.pop(topic, None)
             self._reshaped += 1
         elif paid:
             self._account.bill(Kind.TOPICS, next(iter(holders)), paid)
         if topic in group.mapped_topics:
             self.drop_mappings(group, [topic])
+
+    def _without_holes(self, topic: str) -> dict[Group, QueueShape]:
+        """The holders of a topic, one of whom is about to go.
+
+        To find the first of those left is to look where each was that has gone, so a table that
+        thousands leave is made anew now and then.
+        """
+        holders = self._queues[topic]
+        if len(holders) > MOST_HOLES or topic in self._holes:
+            self._holes[topic] = holes = self._holes.get(topic, 0) + 1
+            if holes > MOST_HOLES:
+                del self._holes[topic]
+                holders = self._queues[topic] = dict(holders)
+        return holders
 
     def set_mapping(self, group: Group, mapping: StaticMapping) -> bool:
         """Whether anything changed."""

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from routebook.slices import Slices
+from routebook.slices import Slices, finished
 from routebook.wire import fastjson
 from routebook.wire.command import Int32
 from routebook.wire.errors import BadRequest, BodyTooLarge, DialectError
@@ -117,9 +117,35 @@ def queue_mapping(
     standard: bool,
 ) -> bytes:
     """One entry of ``topicQueueMappingByBroker``, its key included."""
+    return finished(
+        queue_mapping_slices(
+            bname=bname,
+            curr_id_map=curr_id_map,
+            dirty=dirty,
+            epoch=epoch,
+            scope=scope,
+            topic=topic,
+            total_queues=total_queues,
+            standard=standard,
+        )
+    )
+
+
+def queue_mapping_slices(
+    *,
+    bname: str,
+    curr_id_map: Iterable[tuple[int, int]],
+    dirty: bool,
+    epoch: int,
+    scope: str | None,
+    topic: str,
+    total_queues: int,
+    standard: bool,
+) -> Slices[bytes]:
+    """``queue_mapping``; there may be a million queues."""
     quote = quoted_standard if standard else quoted
     pattern = b'"%d":%d' if standard else b"%d:%d"
-    ids = b",".join([pattern % pair for pair in curr_id_map])
+    ids = yield from _joined(curr_id_map, lambda pair: pattern % pair)
     return (
         b'%b:{"bname":%b,"currIdMap":{%b},"dirty":%b,"epoch":%b,%b"topic":%b,"totalQueues":%d}'
     ) % (

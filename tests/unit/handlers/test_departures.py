@@ -5,7 +5,7 @@ import pytest
 from routebook.events import BrokerConflict, BrokerLeft, BrokerRegistered, Cause, TopicsChanged
 from routebook.slices import carried_out
 from routebook.state.departures import LEFT_A_SLICE
-from routebook.state.topics import CLEARED_A_SLICE, TOPICS_A_SLICE
+from routebook.state.topics import CLEARED_A_SLICE, MOST_HOLES, TOPICS_A_SLICE
 from routebook.wire.codes import RequestCode, ResponseCode
 from support.builders import registration_body
 from support.desk import Desk
@@ -151,3 +151,23 @@ def test_a_name_in_many_clusters_is_one_conflict_for_each_registration() -> None
     assert conflicts[0].reason.startswith("cluster c0 has a broker of this name")
     assert conflicts[-1].reason.startswith("clusters c0, c1, c2 and 96 more have a broker")
     assert conflicts[-1].other == "a:1, a:1, a:1"
+
+
+def test_a_topic_of_thousands_is_let_go_by_each_without_looking_for_those_who_went_before() -> None:
+    desk = Desk()
+    body = registration_body(["wide", "other"])
+    groups = 2 * MOST_HOLES + 10
+    for number in range(groups):
+        desk.register(f"b{number}", addr=f"a{number}:1", link=1, body=body)
+    first = desk.routes.topics._queues["wide"]
+    desk.close(1)
+    tables = {id(first)}
+    kept = [first]  # so that none has the place of another
+    while desk.routes.topics.clear_some():
+        now = desk.routes.topics._queues.get("wide")
+        if now is not None and id(now) not in tables:
+            tables.add(id(now))
+            kept.append(now)
+    assert len(tables) == 2, "made anew after so many left"
+    assert desk.routes.topics.known == 0
+    assert desk.routes.topics._holes == {}
