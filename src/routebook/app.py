@@ -41,6 +41,7 @@ from routebook.journal.view import View
 from routebook.recovery import catch_up_kv, recover, restate, restore
 from routebook.server import kvfile, remoteconfig
 from routebook.server.available import memory_limit
+from routebook.server.catchup import CatchUp
 from routebook.server.chronicle import NODE_ID, Chronicle
 from routebook.server.descriptors import connections_within
 from routebook.server.durable import clear_away, open_to_others
@@ -136,6 +137,13 @@ class NameServer:
             max_bytes=budgets.records,
             noted=lambda latest: used.__setitem__(Kind.RECORDS, latest),
         )
+        self._catch_up = CatchUp(
+            self._kv_file,
+            record=self._record,
+            note=self._chronicle.record,
+            queued=self._chronicle.queued,
+            upkeep=self._upkeep,
+        )
         self._remote_config = RemoteConfig(settings, self._revision, self._use, self._record)
         self._notifier = MinBrokerNotifier(client_context(settings.tls))
         tally = QueryTally()
@@ -184,6 +192,7 @@ class NameServer:
         try:
             view = await self._remembered()
             recovered = self._recover(view)
+            changed = self._changed_pairs(view)
             self._service = Service(
                 self._within_limits(self._settings.listen),
                 self._settings.tls,
@@ -215,10 +224,7 @@ class NameServer:
                 )
             ]
         )
-        if self._chronicle.folder is not None:
-            # The file of pairs is written before the journal, and by others while no node runs.
-            pairs = tables_in_journal(self._kv.tables)
-            self._record(list(catch_up_kv(tables_in_journal(view.kv), pairs, self._revision)))
+        self._catch_up.tell(changed)
         self._chronicle.start()
         self._tasks = [
             asyncio.create_task(
@@ -263,6 +269,7 @@ class NameServer:
         await self._service.stop()
         await self._notifier.stop()
         await self._production.close()
+        await self._catch_up.finished()
         await self._kv_file.flush()
         for events in chain(self._summing, self._window()):
             self._record(events)
@@ -391,6 +398,13 @@ class NameServer:
         if view.unsure:
             self._chronicle.state_anew()
         return recovered
+
+    def _changed_pairs(self, view: View) -> Iterator[Event]:
+        """The file of pairs is written before the journal, and by others while no node runs."""
+        if self._chronicle.folder is None:
+            return iter(())
+        pairs = tables_in_journal(self._kv.tables)
+        return catch_up_kv(tables_in_journal(view.kv), pairs, self._revision)
 
     def _record(self, events: Iterable[Event]) -> None:
         for event in events:

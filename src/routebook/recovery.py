@@ -99,11 +99,19 @@ def _shaped(
 
 
 def catch_up_kv(known: KvTables, kv: KvTables, revision: Revision) -> Iterator[Event]:
-    """What the key-value file holds and the journal does not know, or knows otherwise."""
-    for changed in difference(Groups(), Groups(), kv=(known, kv)).kv:
-        yield KvChanged(
-            revision=revision.next(), cause=Cause.RECOVERED, peer="", **changed._asdict()
-        )
+    """What the key-value file holds and the journal does not know, or knows otherwise.
+
+    That is found out at once; each event is made when it is asked for.
+    """
+    found = difference(Groups(), Groups(), kv=(known, kv)).kv
+
+    def events() -> Iterator[Event]:
+        for changed in found:
+            yield KvChanged(
+                revision=revision.next(), cause=Cause.RECOVERED, peer="", **changed._asdict()
+            )
+
+    return events()
 
 
 def restate(routes: RouteTable, kv: KvTables, revision: Revision) -> Iterator[Event]:

@@ -299,6 +299,10 @@ class Chronicle:
         """The journal cannot be believed as it is: have the tables stated anew."""
         self._stated = -1
 
+    def queued(self) -> int:
+        """How many records wait for the disk."""
+        return 0 if self._writer is None else self._writer.status().queued
+
     def status(self) -> dict[str, object]:
         """For the health of the node; empty without a journal."""
         if self._writer is None:

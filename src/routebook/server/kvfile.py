@@ -12,9 +12,9 @@ import os
 from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 from routebook.events import Event
+from routebook.handlers.turns import in_turns
 from routebook.printable import escaped, shortened
 from routebook.server.durable import replace_file
 from routebook.settings import SettingsError
@@ -27,8 +27,6 @@ from routebook.wire.header_json import as_text
 from routebook.wire.text import grown
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 APPLIED_A_SLICE = 50  # changes, with a record each
 MOST_LOGGED = 1000  # pairs
@@ -81,27 +79,15 @@ def _line_of_damage(text: bytes) -> int:
     return 1
 
 
-def encode(tables: Tables) -> Slices[bytes]:
+def encode(tables: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> Slices[bytes]:
     """The text of the file, in slices: there may be a hundred thousand pairs."""
     text = bytearray(b'{"configTable":{')
-    for number, (namespace, table) in enumerate(tables.items()):
-        name = fastjson.quoted(namespace) + b":"
-        text += yield from fastjson.quoted_map_slices(table, b"," + name if number else name)
-        if len(table) > APPLIED_A_SLICE or number % APPLIED_A_SLICE == 0:
-            yield
+    for number, (namespace, pairs) in enumerate(tables):
+        name = (b"," if number else b"") + fastjson.quoted(namespace) + b":"
+        text += yield from fastjson.quoted_pairs_slices(pairs, name)
+        yield
     text += b"}}"
     return grown(text)
-
-
-async def _in_turns(slices: Slices[T]) -> T:
-    """The result of ``slices``, each in a turn of its own."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        await asyncio.sleep(0)
 
 
 class KvFile:
@@ -114,6 +100,15 @@ class KvFile:
         self._waiting: list[tuple[KvChange, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._reserved = 0  # characters of changes not yet applied
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+
+    def hold(self) -> None:
+        """Let changes wait until ``go_on``."""
+        self._may_write.clear()
+
+    def go_on(self) -> None:
+        self._may_write.set()
 
     async def commit(self, change: KvChange) -> None:
         """Make ``change`` durable, then visible; raises StateError when it cannot be."""
@@ -133,10 +128,13 @@ class KvFile:
 
     async def _write(self) -> None:
         try:
+            await self._may_write.wait()
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 failure = await self._write_batch([change for change, _ in batch])
-                for _, done in batch:
+                for number, (_, done) in enumerate(batch, start=1):
+                    if number % APPLIED_A_SLICE == 0:
+                        await asyncio.sleep(0)  # who waited is answered, and that takes its time
                     if done.done():
                         continue
                     if failure is None:
@@ -149,7 +147,7 @@ class KvFile:
     async def _write_batch(self, changes: list[KvChange]) -> Exception | None:
         """Why it could not be done, if so: whoever waits must be told."""
         try:
-            text = await _in_turns(encode(self._store.preview(changes)))
+            text = await in_turns(encode(self._store.preview(changes)))
             await asyncio.to_thread(replace_file, self._path, text)
         except OSError as error:
             logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400

@@ -4,7 +4,7 @@ A namespace appears with its first key and stays when its last key goes. Changes
 written to disk by whoever owns the file, and only then applied, so what a reader sees is durable.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from routebook.events import Cause, Event, KvChanged
@@ -94,21 +94,22 @@ class KvStore:
             raise NoRoom(reason)
         return before != change.value
 
-    def preview(self, changes: Iterable[KvChange]) -> Tables:
-        """The tables as they would be after ``changes``, sharing what is untouched."""
-        tables = dict(self._tables)
-        copied: set[str] = set()
+    def preview(
+        self, changes: Iterable[KvChange]
+    ) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
+        """The tables as they would be after ``changes``, a pair at a time.
+
+        Nothing may be applied meanwhile. A key that is deleted and put again keeps its place.
+        """
+        latest: dict[str, dict[str, str | None]] = {}
         for change in changes:
-            if change.value is None and change.namespace not in tables:
-                continue
-            if change.namespace not in copied:
-                tables[change.namespace] = dict(tables.get(change.namespace, {}))
-                copied.add(change.namespace)
-            if change.value is None:
-                tables[change.namespace].pop(change.key, None)
-            else:
-                tables[change.namespace][change.key] = change.value
-        return tables
+            known = change.namespace in self._tables or change.namespace in latest
+            if known or change.value is not None:
+                latest.setdefault(change.namespace, {})[change.key] = change.value
+        for namespace, table in self._tables.items():
+            yield namespace, _changed(table, latest.pop(namespace, {}))
+        for namespace, new in latest.items():
+            yield namespace, _changed({}, new)
 
     def apply(self, changes: Iterable[KvChange]) -> list[Event]:
         events: list[Event] = []
@@ -142,3 +143,15 @@ class KvStore:
                 )
             )
         return events
+
+
+def _changed(
+    table: Mapping[str, str], latest: Mapping[str, str | None]
+) -> Iterator[tuple[str, str]]:
+    for key, value in table.items():
+        after = latest.get(key, value)
+        if after is not None:
+            yield key, after
+    for key, new in latest.items():
+        if new is not None and key not in table:
+            yield key, new

@@ -288,9 +288,16 @@ def quoted_map(entries: Mapping[str, str]) -> bytes:
 def quoted_map_slices(
     entries: Mapping[str, str], before: bytes = b"", after: bytes = b""
 ) -> Slices[bytes]:
-    """``quoted_map``, a few thousand entries at a time; in one sweep where nothing is escaped."""
+    """``quoted_map``, a few thousand entries at a time."""
+    return (yield from quoted_pairs_slices(entries.items(), before, after))
+
+
+def quoted_pairs_slices(
+    entries: Iterable[tuple[str, str]], before: bytes = b"", after: bytes = b""
+) -> Slices[bytes]:
+    """``quoted_map_slices`` of a map told pair by pair; in one sweep where nothing is escaped."""
     text = bytearray(before + b"{")
-    waiting = iter(entries.items())
+    waiting = iter(entries)
     some = list(islice(waiting, _TEXTS_A_SLICE // 2))
     while some:
         texts = "".join(chain.from_iterable(some))

@@ -1,3 +1,5 @@
+import random
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -5,6 +7,8 @@ import pytest
 from routebook.server import kvfile
 from routebook.settings import SettingsError
 from routebook.slices import finished
+from routebook.state.kv import KvChange, KvStore, Tables
+from routebook.state.revision import Revision
 
 
 def test_a_file_of_rocketmq_is_taken_over(tmp_path: Path) -> None:
@@ -16,9 +20,9 @@ def test_a_file_of_rocketmq_is_taken_over(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_what_rocketmq_writes_and_reads_back(tmp_path: Path) -> None:
-    tables = {"NSX": {}, "n": {"k": 'v"\n', "ü": "x"}}
+    tables: Tables = {"NSX": {}, "n": {"k": 'v"\n', "ü": "x"}}
     path = tmp_path / "kvConfig.json"
-    path.write_bytes(finished(kvfile.encode(tables)))
+    path.write_bytes(finished(kvfile.encode((n, t.items()) for n, t in tables.items())))
     assert path.read_text() == '{"configTable":{"NSX":{},"n":{"k":"v\\"\\n","ü":"x"}}}'
     assert kvfile.load(path) == tables
 
@@ -47,3 +51,28 @@ def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, text: bytes, line
     with pytest.raises(SettingsError, match=f"kvConfig.json line {line} is damaged"):
         kvfile.load(path)
     assert path.read_bytes() == text
+
+
+def test_what_is_written_before_changes_is_what_there_is_after_them() -> None:
+    chance = random.Random(7)
+    store = KvStore(Revision(), 1_000_000, {"a": {"k1": "v"}, "b": {}})
+    for _ in range(300):
+        changes = [
+            KvChange(
+                chance.choice("abcd"), f"k{chance.randrange(6)}", chance.choice([None, "v", "w"])
+            )
+            for _ in range(chance.randrange(8))
+        ]
+        written = {namespace: dict(pairs) for namespace, pairs in store.preview(changes)}
+        store.apply(changes)
+        assert written == store.tables
+
+
+def test_many_pairs_are_encoded_a_few_a_slice_and_not_copied() -> None:
+    waiting = [(f"k{number}", "v") for number in reversed(range(20_000))]
+    pairs = iter(waiting.pop, None)
+    slices = kvfile.encode([("n", islice(pairs, 20_000))])
+    next(slices)
+    assert len(waiting) > 15_000, "the rest is not looked at yet"
+    assert sum(1 for _ in slices) >= 5
+    assert waiting == []
