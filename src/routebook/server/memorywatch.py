@@ -24,6 +24,7 @@ WORTH_GIVING_BACK = 8 * MIB
 NEAR_PERCENT = 88  # of the limit: drop what can be had again
 FULL_PERCENT = 94  # take nothing more in
 TOP_PEERS = 10
+WALKS_BEFORE_FREEZING = 20  # of what is younger: it has become old, and would be walked with all
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
 _STATM = Path("/proc/self/statm")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -37,13 +38,17 @@ def resident_bytes() -> int:
         return 0
 
 
-def give_back() -> None:
-    """Return free memory to the system, where that can be asked for."""
+def give_back(*, stay_frozen: bool = False) -> None:
+    """Return free memory to the system, where that can be asked for.
+
+    ``stay_frozen``: no later collection walks what there is now either.
+    """
     # A collection empties the interpreter's lists of free objects, which lie everywhere and keep
     # what is around them. Frozen for the moment, the tables are not walked for it.
     gc.freeze()
     gc.collect()
-    gc.unfreeze()
+    if not stay_frozen:
+        gc.unfreeze()
     if _TRIM is not None:
         _TRIM(0)
 
@@ -55,7 +60,12 @@ def kill_first(pid: int) -> None:
 
 
 class MemoryWatch:
-    """``shed`` drops what can be had again, ``pack`` makes what is kept smaller."""
+    """``shed`` drops what can be had again, ``pack`` makes what is kept smaller.
+
+    In a process that froze what it began with, as ``routebook serve`` does, the tables are frozen
+    too as they grow: walked in a full collection they would hold the loop for 100 ms and more.
+    They are let go as ever when nobody refers to them. Other processes are left as they are.
+    """
 
     def __init__(
         self,
@@ -70,8 +80,11 @@ class MemoryWatch:
         self._pack = pack
         self._resident = resident
         self._most_held = 0  # since memory was last given back
+        self._freezes = gc.get_freeze_count() > 0
 
     async def look(self) -> None:
+        if self._freezes and gc.get_count()[2] >= WALKS_BEFORE_FREEZING:
+            gc.freeze()
         account, limit = self._account, self._account.budgets.limit
         self._most_held = max(self._most_held, account.tables)
         near = self._resident() * 100 > limit * NEAR_PERCENT
@@ -81,7 +94,7 @@ class MemoryWatch:
             self._most_held = account.tables
             for _ in self._pack():
                 await asyncio.sleep(0)
-            await asyncio.to_thread(give_back)
+            await asyncio.to_thread(give_back, stay_frozen=self._freezes)
         resident = self._resident()
         if resident * 100 <= limit * FULL_PERCENT:
             if account.pressed is not None:

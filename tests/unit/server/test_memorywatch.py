@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from routebook.server.memorywatch import MemoryWatch, give_back, kill_first, resident_bytes
 from routebook.slices import Slices
 from routebook.state.account import MIB, Account, Kind, shared_out
@@ -83,3 +85,47 @@ def test_a_helper_is_killed_before_the_node() -> None:
         assert Path(f"/proc/{helper.pid}/oom_score_adj").read_text() == "1000\n"
         helper.communicate(b"\n")
     kill_first(helper.pid)  # gone; nobody minds
+
+
+FROZEN = """
+import asyncio, gc, sys
+from routebook.server.memorywatch import MemoryWatch
+from routebook.state.account import Account
+
+if sys.argv[1] == "frozen":
+    gc.freeze()
+watch = MemoryWatch(Account(), shed=lambda: None, pack=lambda: iter(()))
+gc.set_threshold(100, 1, 100)
+full = []
+gc.callbacks.append(lambda phase, info: full.append(info) if info["generation"] == 2 else None)
+tables = []
+for turn in range(200):
+    tables.append([[] for _ in range(1000)])
+    asyncio.run(watch.look())
+before = len(full)
+watch._most_held = 10**9  # brokers have left
+asyncio.run(watch.look())
+print(before, len(full) - before, gc.get_freeze_count() > 200_000)
+"""
+
+
+@pytest.mark.parametrize(
+    ("process", "told"),
+    [
+        # Two calls a collection. The one in the end finds nothing to walk, whoever froze it.
+        pytest.param("frozen", "0 2 True", id="one-that-froze-what-it-began-with"),
+        pytest.param("other", None, id="any-other"),
+    ],
+)
+def test_the_tables_are_never_walked_in_a_process_that_freezes(
+    process: str, told: str | None
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FROZEN, process], capture_output=True, text=True, check=True
+    )
+    if told is not None:
+        assert ran.stdout.strip() == told
+    else:
+        walked, _, frozen = ran.stdout.split()
+        assert int(walked) > 0, "else the other case shows nothing"
+        assert frozen == "False"
