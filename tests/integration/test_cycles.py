@@ -1,4 +1,4 @@
-"""What a node lets go of is gone at once: a process that freezes its tables collects nothing old."""
+"""What a node lets go of is gone at once: where tables are frozen nothing old is collected."""
 
 import gc
 from collections.abc import Iterator
