@@ -38,7 +38,9 @@ def test_senders_of_large_frames_do_not_fill_a_turn(
     async def story() -> None:
         nonlocal turn
         async with contextlib.AsyncExitStack() as stack:
-            node = await stack.enter_async_context(local_node(tmp_path, max_buffered_bytes=SENDERS * MUCH))
+            node = await stack.enter_async_context(
+                local_node(tmp_path, max_buffered_bytes=SENDERS * MUCH)
+            )
             bystander = await stack.enter_async_context(Peer(node.port))
             senders = [
                 stack.enter_context(socket.create_connection(("127.0.0.1", node.port)))
@@ -56,7 +58,9 @@ def test_senders_of_large_frames_do_not_fill_a_turn(
                 await asyncio.sleep(0)
                 turn += 1
             assert sum(received.values()) == sent
-            assert (await bystander.call(raw.ROUTE, topic="nobody has it")).code == raw.TOPIC_NOT_EXIST
+            assert (
+                await bystander.call(raw.ROUTE, topic="nobody has it")
+            ).code == raw.TOPIC_NOT_EXIST
             assert sent > 2 * SENDERS * ONE_READ, "too little to tell turns apart"
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -19,6 +19,7 @@ from routebook.state.model import PERM_WRITE, Group, QueueShape
 
 TOPICS_A_SLICE = 1000
 NAMES_A_SLICE = 5000
+HOLDERS_A_SLICE = 10_000
 CLEARED_A_SLICE = 500
 ADOPTED_A_TURN = 500
 SHRUNK = 8  # times fewer topics than there were: worth a new table
@@ -52,22 +53,36 @@ class TopicTable:
         if not self._abandoned:
             return found
         held: list[str] = []
-        for start in range(0, len(found), TOPICS_A_SLICE):
-            held += [topic for topic in found[start : start + TOPICS_A_SLICE] if self.queues(topic)]
-            yield
+        yield from self._look_at(found, lambda topic, _: held.append(topic))
         return held
 
     def names_where(self, wanted: Callable[[int], bool]) -> Slices[list[str]]:
         """Topics whose system flags, as one of its brokers tells them, are ``wanted``."""
-        names = yield from self.names()
         found: list[str] = []
-        for start in range(0, len(names), TOPICS_A_SLICE):
-            for topic in names[start : start + TOPICS_A_SLICE]:
-                shape = next(iter(self.queues(topic).values()), None)
-                if shape is not None and wanted(shape.sys_flag):
-                    found.append(topic)
-            yield
+
+        def look(topic: str, shape: QueueShape) -> None:
+            if wanted(shape.sys_flag):
+                found.append(topic)
+
+        yield from self._look_at((yield from self.names()), look)
         return found
+
+    def _look_at(
+        self, topics: Iterable[str], look: Callable[[str, QueueShape], object]
+    ) -> Slices[None]:
+        """Show those of ``topics`` that somebody holds, as the first of its brokers tells it."""
+        room = HOLDERS_A_SLICE
+        for topic in topics:
+            holders = self._queues.get(topic, {})
+            for group, shape in holders.items():
+                room -= 1
+                if group.members:
+                    look(topic, shape)
+                    break
+            room -= 1
+            if room < 0:
+                room = HOLDERS_A_SLICE
+                yield
 
     @property
     def known(self) -> int:
