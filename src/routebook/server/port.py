@@ -257,7 +257,8 @@ class Port:
                     connection.proceed()
                 elif lane is Lane.REGISTRATION and connection.outlasts_its_trial:
                     self.rota.leave(lane)
-                    if connection.start_over():
+                    # Only one of a lane is open: the others are given up and begun anew.
+                    if self.rota.is_idle(Lane.LARGE) or connection.start_over():
                         self._put_large(connection)
                 if monotonic() > until:
                     break
