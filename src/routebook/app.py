@@ -36,7 +36,6 @@ from routebook.handlers.routes import not_found
 from routebook.handlers.services import Control, Services
 from routebook.handlers.tally import QueryTally
 from routebook.journal.errors import JournalError
-from routebook.journal.pairs import tables_in_journal
 from routebook.journal.view import View
 from routebook.recovery import catch_up_kv, recover, restate, restore
 from routebook.server import kvfile, remoteconfig
@@ -63,6 +62,7 @@ from routebook.state.kv import KvStore
 from routebook.state.listening import Stall
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
+from routebook.wire.address import Address
 from routebook.wire.command import Command, Reply
 
 logger = logging.getLogger(__name__)
@@ -192,7 +192,10 @@ class NameServer:
         try:
             view = await self._remembered()
             recovered = self._recover(view)
-            changed = self._changed_pairs(view)
+            changed: Iterator[Event] = iter(())
+            if self._chronicle.folder is not None:
+                # The file of pairs is written before the journal, and by others in between.
+                changed = catch_up_kv(view.kv, self._kv.tables, self._revision)
             self._service = Service(
                 self._within_limits(self._settings.listen),
                 self._settings.tls,
@@ -300,7 +303,7 @@ class NameServer:
 
     @property
     def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return str(Address(self.host, self.port))
 
     def health(self) -> dict[str, object]:
         """How the node is, for people and for programs that watch it."""
@@ -398,13 +401,6 @@ class NameServer:
         if view.unsure:
             self._chronicle.state_anew()
         return recovered
-
-    def _changed_pairs(self, view: View) -> Iterator[Event]:
-        """The file of pairs is written before the journal, and by others while no node runs."""
-        if self._chronicle.folder is None:
-            return iter(())
-        pairs = tables_in_journal(self._kv.tables)
-        return catch_up_kv(tables_in_journal(view.kv), pairs, self._revision)
 
     def _record(self, events: Iterable[Event]) -> None:
         for event in events:

@@ -14,6 +14,7 @@ from routebook.events import Cause, Event, GroupRestated, KvChanged, MemberFact,
 from routebook.journal.difference import KvTables, difference
 from routebook.journal.errors import JournalError
 from routebook.journal.groups import Groups, GroupView
+from routebook.journal.pairs import tables_in_journal
 from routebook.journal.replay import newest, replay
 from routebook.journal.view import View
 from routebook.state.model import Group, Member, QueueShape, ShapeByNumbers, VersionStamp
@@ -103,7 +104,8 @@ def catch_up_kv(known: KvTables, kv: KvTables, revision: Revision) -> Iterator[E
 
     That is found out at once; each event is made when it is asked for.
     """
-    found = difference(Groups(), Groups(), kv=(known, kv)).kv
+    both = tables_in_journal(known), tables_in_journal(kv)
+    found = difference(Groups(), Groups(), kv=both).kv
 
     def events() -> Iterator[Event]:
         for changed in found:
