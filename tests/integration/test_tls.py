@@ -392,3 +392,18 @@ async def test_a_bad_frame_over_tls_closes_and_is_logged_once(
         assert len(raw.answers_in(await peer.hung_up())) == 1
         [complaint] = complaints(caplog)
         assert peer.address in complaint
+
+
+async def test_large_answers_come_whole_and_others_are_served_between_their_pieces(
+    node: NameServer, keys: Keys
+) -> None:
+    many = [f"{number:05d}{'x' * 110}" for number in range(20_000)]  # 2.4 MB of names
+    async with (
+        Peer(node.port, context=trusting(keys)) as one,
+        Peer(node.port, context=trusting(keys)) as other,
+    ):
+        await Broker("big", addr="10.0.0.1:10911").register(one, many)
+        for _ in range(3):
+            asked = asyncio.create_task(one.call(raw.ALL_TOPICS))
+            await check_served(other)
+            assert set(many) <= set((await asked).value["topicList"])

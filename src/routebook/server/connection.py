@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from routebook.events import Cause
 from routebook.handlers.services import Answer, Caller
+from routebook.server.encrypting import Encrypted
 from routebook.server.greeting import Greeting, opened_tls
 from routebook.server.longanswer import LongAnswer
 from routebook.server.pending import KINDS, SHARES, Awaited, Share
@@ -62,6 +63,7 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder(port.max_frame)
         self._receive: Callable[[bytes], None] = self._greet
         self._tls: TlsSession | None = None
+        self._encrypted: Encrypted | None = None
         self._long: LongAnswer | None = None  # the one being worked on
         self._laborious = False  # the last registration took longer than most
         self._pending: set[asyncio.Task[None]] = set()
@@ -104,13 +106,18 @@ class Connection(asyncio.Protocol):
             self._long.close()
             self._long = None
         self._port.closed(self)
-        self._receive = _ignore  # the bound method would keep this object in a reference cycle
+        # These would keep this object in a reference cycle.
+        self._receive, self._encrypted = _ignore, None
 
     def pause_writing(self) -> None:
         self._paused = True
+        if self._encrypted is not None:
+            self._encrypted.paused = True
         self._update_reading()
 
     def resume_writing(self) -> None:
+        if self._encrypted is not None and self._encrypted.go_on():
+            return  # there is more to be encrypted
         self._paused = False
         self._unread = 0
         self._port.unread.forget(self)
@@ -133,6 +140,9 @@ class Connection(asyncio.Protocol):
                 self.partial_since = None
                 return
             self._tls = opened_tls(rest, self._port.tls_settings, self._port.tls_context)
+            if self._tls is not None:
+                turns, drained = self._port.encrypting, self.resume_writing
+                self._encrypted = Encrypted(self.transport, self._tls, turns, drained)
         except WireError as error:
             self.offend(str(error))
             return
@@ -391,14 +401,11 @@ class Connection(asyncio.Protocol):
         if not parts:
             return
         data = parts[0] if len(parts) == 1 else b"".join(parts)
-        if self._tls is not None:
-            try:
-                self._tls.encrypt(data)
-            except ssl.SSLError:  # the peer has said goodbye and will not read this
-                self.close()
-                return
-            data = self._tls.take()
-        self.transport.write(data)
+        if self._encrypted is None:
+            self.transport.write(data)
+        elif self._encrypted.write(data):
+            self._paused = True
+            self._update_reading()
         if self._paused and not self._closing:
             # All of it: the transport holds what it was given until the last byte is sent.
             self._unread += len(data)
@@ -477,7 +484,7 @@ class Connection(asyncio.Protocol):
             self.close_cause = cause
         self._closing = True
         self.closing_since = self._now_s()
-        self.transport.close()
+        (self._encrypted or self.transport).close()
 
     def give_up(self, unread: int) -> None:
         """There is no room for what this peer does not read."""

@@ -16,6 +16,7 @@ from routebook.server.acceptor import Acceptor
 from routebook.server.budget import FREE_BYTES, InputBudget
 from routebook.server.connection import Connection, Dispatch
 from routebook.server.descriptors import CONNECTION_BYTES
+from routebook.server.encrypting import Encrypting
 from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.pending import Awaited, Pending, Share
@@ -66,6 +67,7 @@ class Port:
         self.rota: Rota[Connection] = Rota()
         self.pending = Pending()
         self.receiving = Receiving(self.loop.call_soon)
+        self.encrypting = Encrypting(self.loop.call_soon)
         self._working = False
         self._stopped = False
         self._refusing = False

@@ -50,11 +50,10 @@ class TlsSession:
             self.closed = True
         return b"".join(parts)
 
-    def encrypt(self, data: bytes) -> None:
-        with memoryview(data) as view:
-            position = 0
-            while position < len(view):
-                position += self._ssl.write(view[position : position + _CHUNK])
+    def encrypt(self, data: memoryview) -> None:
+        position = 0
+        while position < len(data):
+            position += self._ssl.write(data[position : position + _CHUNK])
 
     def take(self) -> bytes:
         """Bytes to send: handshake, alerts and cipher text."""
