@@ -179,9 +179,10 @@ class Registrar:
 
     def _drop_absent(self, group: Group, registration: Registration) -> Changes[None]:
         """Forget what the group has and the registration does not name."""
-        absent = [topic for topic in group.registered if topic not in registration.topics]
-        for start in range(0, len(absent), TOPICS_A_SLICE):
-            dropped = self._topics.drop(group, absent[start : start + TOPICS_A_SLICE])
+        known = iter(list(group.registered))
+        while some := list(islice(known, TOPICS_A_SLICE)):
+            absent = [topic for topic in some if topic not in registration.topics]
+            dropped = self._topics.drop(group, absent)
             yield self._facts.topics_changed(group, dropped, registration, Cause.REGISTER)
 
     def _refusal(self, registration: Registration) -> RegisterResult | None:

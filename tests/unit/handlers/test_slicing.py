@@ -13,6 +13,7 @@ from routebook.slices import Slices, finished
 from routebook.state.errors import TableFull
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.revision import Revision
+from routebook.state.topics import TOPICS_A_SLICE
 from routebook.wire.command import Command, Reply
 from support.builders import broker_fields, mapping_info, registration_body
 from support.desk import Desk
@@ -224,3 +225,20 @@ def test_an_order_table_no_broker_can_use_is_refused_before_it_is_there() -> Non
     assert kv.check(KvChange("OTHER", "b", "w", "p")), "other namespaces are not concerned"
     assert kv.check(KvChange(ORDER_NAMESPACE, "a", "v", "p")), "it may shrink"
     assert kv.check(KvChange(ORDER_NAMESPACE, "a", None, "p"))
+
+
+def test_what_a_registration_leaves_out_is_looked_for_a_few_topics_a_slice() -> None:
+    desk = Desk(delete_topic_with_broker_registration=True)
+    desk.register("b", body=registration_body(TOPICS))
+    fields = broker_fields("b")
+    body = registration_body(TOPICS[5:], counter=2)
+    before = len(desk.events)
+    request = Command(103, 0, 1, 513, None, dict(fields), body)
+    count, reply = slices_of(dispatch(request, desk.services, Caller(1, "peer-1")))
+    assert reply.code == 0
+    dropped = [e for e in desk.events[before:] if isinstance(e, TopicsChanged)]
+    assert [change.topic for event in dropped for change in event.changes] == TOPICS[:5]
+    plain = Desk()
+    plain.register("b", body=registration_body(TOPICS))
+    without, _ = slices_of(dispatch(request, plain.services, Caller(1, "peer-1")))
+    assert count >= without + MANY // TOPICS_A_SLICE, "slices of their own"
