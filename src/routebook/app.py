@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from types import TracebackType
 
 from routebook import __version__
@@ -69,6 +69,7 @@ logger = logging.getLogger(__name__)
 
 KV_LOG_FIRST_S = 60.0
 KV_LOG_EVERY_S = 600.0
+MOST_HELD_TOLD = 1000
 ABSENT_BYTES = 150 + LONGEST_NAME  # of a topic whose last broker has left
 
 _NOTES = (
@@ -355,8 +356,9 @@ class NameServer:
                     "addr": member.addr,
                     "silent_ms": now_ms - member.heard_ms,
                 }
-                for member in guard.held
+                for member in islice(guard.held, MOST_HELD_TOLD)
             ],
+            "held_in_all": len(guard.held),
             "since_ms": wall_ms + guard.since_ms - now_ms,
             "until_ms": wall_ms + guard.until_ms - now_ms,
             "silent": why.silent,

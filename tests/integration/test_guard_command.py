@@ -61,6 +61,14 @@ def test_brokers_that_are_held_are_shown_node_by_node(fleet: Fleet) -> None:
     assert abs(guard["until_ms"] - guard["since_ms"] - 600_000) <= 2
 
 
+async def test_of_thousands_that_are_held_the_number_is_shown_and_the_first_are_listed() -> None:
+    told = holding("b1", "b2") | {"held_in_all": 20_000}
+    ran, (address,) = await run_at("guard", nodes=[reporting(report(guard=told))])
+
+    assert re.split(" {2,}", ran.lines[2])[:2] == [address, "20000 brokers"]
+    assert len(ran.lines[6:]) == 2
+
+
 async def test_times_are_shown_as_those_of_the_clock() -> None:
     ran, (address,) = await run_at("guard", nodes=[reporting(report(guard=holding("b1")))])
 

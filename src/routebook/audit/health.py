@@ -23,15 +23,23 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Guard(msgspec.Struct, frozen=True):
-    """Wall times; ``silent`` of ``live`` brokers, more than ``limit``, are why somebody is held."""
+    """Wall times; ``silent`` of ``live`` brokers, more than ``limit``, are why somebody is held.
+
+    Of thousands that are held, ``held`` are the first; a node that tells no number tells all.
+    """
 
     held: tuple[Held, ...] = ()
+    held_in_all: int = 0
     since_ms: int = 0
     until_ms: int = 0
     silent: int = 0
     live: int = 0
     limit: int = 0
     window_ms: int = 0
+
+    @property
+    def number_held(self) -> int:
+        return max(len(self.held), self.held_in_all)
 
 
 class Journal(msgspec.Struct, frozen=True):

@@ -124,7 +124,7 @@ def _summary(guard: Guard) -> tuple[object, ...]:
     if not guard.held:
         return "nobody", None, None, None
     return (
-        Text(counted(len(guard.held), "broker"), style="bold yellow"),
+        Text(counted(guard.number_held, "broker"), style="bold yellow"),
         to_second(guard.since_ms),
         to_second(guard.until_ms),
         why_held(guard),

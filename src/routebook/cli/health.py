@@ -112,7 +112,7 @@ def _cells(report: Report | RelayReport) -> Sequence[object]:
         journal.lost,
         _stalls(health.stalls),
         one_line(last_error) if (last_error := journal.last_error or tasks.last_error) else None,
-        f"{len(guard.held)} held until {to_second(guard.until_ms)}" if guard.held else None,
+        f"{guard.number_held} held until {to_second(guard.until_ms)}" if guard.held else None,
         Text(_state(report), style="green" if health.ok else "bold red"),
     )
 

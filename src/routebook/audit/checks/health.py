@@ -29,8 +29,8 @@ def guard_holds(survey: Survey) -> Iterator[Finding]:
             Severity.ERROR,
             f"node {node}",
             (
-                f"{len(held)} of {counted(health.brokers, 'broker')} are silent past their time and"
-                f" still in its routes, until {_moment(guard.until_ms)}",
+                f"{guard.number_held} of {counted(health.brokers, 'broker')} are"
+                f" silent past their time and still in its routes, until {_moment(guard.until_ms)}",
                 *examples(lines),
             ),
             f"Most likely {node} is cut off from its brokers: look at the network between them."
