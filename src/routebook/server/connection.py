@@ -262,9 +262,14 @@ class Connection(asyncio.Protocol):
             return
         if out:
             self._write(out)
-        if not self._closing:
+        if self._closing:
+            return
+        waits = self._long or self._in_line or self._pending or self._charged
+        if waits or not self._reading or self._decoder.buffered:
             self._note_partial(progress=progress)
             self._update_reading()
+        else:  # as nearly always
+            self.partial_since = None
 
     def _line_up(self) -> None:
         """Go on in another turn with what is left, if anything is."""
@@ -473,10 +478,13 @@ class Connection(asyncio.Protocol):
 
     # -- closing
 
-    def offend(self, reason: str) -> None:
+    def offend(self, reason: str, *, at_once: bool = False) -> None:
         """Log what the peer did, once, and close its connection."""
         logger.warning("closing connection of %s: %s", self.caller.peer, reason)
-        self.close()
+        if at_once:
+            self.abort()
+        else:
+            self.close()
 
     def close(self, cause: Cause | None = None) -> None:
         """Send what is written and close."""
@@ -488,13 +496,8 @@ class Connection(asyncio.Protocol):
 
     def give_up(self, unread: int) -> None:
         """There is no room for what this peer does not read."""
-        logger.warning(
-            "closing connection of %s: %d bytes of answers are not read, and there is no room for"
-            " more (memoryLimit)",
-            self.caller.peer,
-            unread,
-        )
-        self.abort()
+        reason = f"{unread} bytes of answers are not read, and there is no room for more"
+        self.offend(f"{reason} (memoryLimit)", at_once=True)
 
     def abort(self, cause: Cause | None = None) -> None:
         if cause is not None:
