@@ -16,7 +16,8 @@ that the first one to do so is seen in the company of those who will follow it w
 Silence is weighed two ways, so that nobody can switch the guard on or off with brokers that do
 not exist. Every peer address has the same weight, which its brokers share, and so has every
 connection; what counts is the mean of the two. Brokers of a cluster have an address each, or a
-connection each behind one address, or both: then this is the share of brokers.
+connection each behind one address, or both: then this is the share of brokers. Whether there are
+enough brokers for a guard at all is counted alike (census.py), for each of those who fell silent.
 """
 
 from bisect import bisect_right
@@ -28,6 +29,7 @@ from math import ceil
 from typing import NamedTuple
 
 from routebook.events import Cause, Event, GuardEngaged, GuardReleased, Suspect
+from routebook.state.census import Census
 from routebook.state.facts import Facts
 from routebook.state.model import Link, Member
 
@@ -37,7 +39,7 @@ class GuardSettings:
     """``share_percent`` 0 or ``hold_ms`` 0 switches the guard off."""
 
     share_percent: int = 50  # more brokers than this part of all are too many
-    min_brokers: int = 10  # below this, any number may die at once
+    min_brokers: int = 10  # where a broker counts fewer, any number may die at once
     window_ms: int = 60_000
     hold_ms: int = 600_000
     idle_ms: int = 0  # a connection is closed after so long without a word; 0: never
@@ -134,10 +136,9 @@ class LossGuard:
         }
         fresh = [m for m in silent if m.confirmed and m not in self._held]
         engaged = self._engaged(fresh, [m for m in live if m.confirmed], now_ms)
-        if engaged is not None:
-            return [m for m in silent if not m.confirmed], [engaged]
-        self._let_go.update((_key(member), LetGo(now_ms, _origin(member))) for member in fresh)
-        return [m for m in silent if m not in self._held], []
+        gone = (member for member in fresh if member not in self._held)
+        self._let_go.update((_key(member), LetGo(now_ms, _origin(member))) for member in gone)
+        return [m for m in silent if m not in self._held], [] if engaged is None else [engaged]
 
     def _engaged(self, fresh: list[Member], live: list[Member], now_ms: int) -> Event | None:
         """Hold those who fell silent, if they are not alone; None: they may go."""
@@ -147,10 +148,15 @@ class LossGuard:
         before = len(live) + len(self._let_go)
         if now_ms < self._off_until_ms or before < settings.min_brokers:
             return None
-        weights = Weights([*map(_origin, live), *(gone.origin for gone in self._let_go.values())])
+        origins = [*map(_origin, live), *(gone.origin for gone in self._let_go.values())]
+        weights = Weights(origins)
         silent = [*map(_origin, self._held)]
         silent += self._most_in_a_window(self._ends(set(fresh), live, now_ms), weights, now_ms)
         if sum(map(weights.of, silent)) * 100 <= settings.share_percent + _ROUNDING:
+            return None
+        census = Census(origins)
+        fresh = [m for m in fresh if census.around(_origin(m)) >= settings.min_brokers]
+        if not fresh:
             return None
         number, limit = len(silent), settings.share_percent * before // 100
         if number <= limit:
