@@ -94,8 +94,7 @@ class NameServer:
         self._revision = Revision()
         limits = settings.limits
         self._account = Account(
-            shared_out(memory_limit(limits.memory)),
-            peer_percent=limits.peer_percent,
+            shared_out(memory_limit(limits.memory), peer_percent=limits.peer_percent),
             broker_percent=limits.broker_percent,
         )
         budgets, used = self._account.budgets, self._account.used

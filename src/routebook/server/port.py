@@ -75,7 +75,10 @@ class Port:
             free=min(FREE_BYTES, max(256, free)),
         )
         # One whole answer is never too much.
-        self.unread = UnreadAnswers(max(budgets.answers, listen.max_frame))
+        self.unread = UnreadAnswers(
+            max(budgets.answers, listen.max_frame),
+            of_one_host=max(budgets.of_one_peer(budgets.answers), listen.max_frame),
+        )
         self.dispatch = dispatch
         self.memo = memo
         self.max_frame = listen.max_frame

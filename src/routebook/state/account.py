@@ -51,9 +51,13 @@ class Budgets:
     frames: int
     records: int
     caches: int
+    peer_percent: int = 100  # of what is shared out by peer, for one of them
+
+    def of_one_peer(self, amount: int) -> int:
+        return amount * self.peer_percent // 100
 
 
-def shared_out(limit: int) -> Budgets:
+def shared_out(limit: int, *, peer_percent: int = 100) -> Budgets:
     rest = max(limit, LEAST) - PROGRAM
     return Budgets(
         limit=limit,
@@ -63,6 +67,7 @@ def shared_out(limit: int) -> Budgets:
         frames=rest * 10 // 100,
         records=min(_RECORDS_AT_MOST, rest * 10 // 100),
         caches=min(_CACHES_AT_MOST, rest * 6 // 100),
+        peer_percent=peer_percent,
     )
 
 
@@ -83,11 +88,9 @@ class Account:
     is taken in.
     """
 
-    def __init__(
-        self, budgets: Budgets = UNBOUNDED, *, peer_percent: int = 100, broker_percent: int = 100
-    ) -> None:
+    def __init__(self, budgets: Budgets = UNBOUNDED, *, broker_percent: int = 100) -> None:
         self.budgets = budgets
-        self.peer_limit = budgets.tables * peer_percent // 100
+        self.peer_limit = budgets.of_one_peer(budgets.tables)
         self.broker_limit = budgets.tables * broker_percent // 100
         self.used = dict.fromkeys(Kind, 0)
         self.tables = 0

@@ -60,8 +60,8 @@ def mapping(queues: int) -> StaticMapping:
 def table(
     tables: int = 10 * MIB, *, peer_percent: int = 100, broker_percent: int = 100
 ) -> RouteTable:
-    budgets = Budgets(tables, tables, MIB, MIB, MIB, MIB, MIB)
-    account = Account(budgets, peer_percent=peer_percent, broker_percent=broker_percent)
+    budgets = Budgets(tables, tables, MIB, MIB, MIB, MIB, MIB, peer_percent)
+    account = Account(budgets, broker_percent=broker_percent)
     return RouteTable(
         Revision(), max_topics_per_broker=10**6, max_route_entries=10**7, account=account
     )
