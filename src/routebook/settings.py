@@ -227,7 +227,7 @@ KEYS: dict[str, Key] = {
         Key("maxRouteEntries", "10000000", "int:1-", "topic and broker pairs held"),
         Key("maxKvBytes", "8388608", "int", "characters of all keys and values"),
         Key("memoryLimit", "0", "size", "memory to stay under, as 2g; 0 = 3/4 of what there is"),
-        Key("memoryPeerPercent", "50", "int:1-100", "of the tables, what one peer may fill"),
+        Key("memoryPeerPercent", "50", "int:1-100", "of tables, pairs, unread answers: for a peer"),
         Key("memoryBrokerPercent", "25", "int:1-100", "of the tables, what one broker may fill"),
         Key("frameTimeoutSeconds", "60", "int:1-", "time a peer has to complete a frame"),
         Key("journal", "true", "bool", "write a journal of all changes into dataDir"),

@@ -20,7 +20,7 @@ from routebook.server.durable import replace_file
 from routebook.settings import SettingsError
 from routebook.slices import Slices
 from routebook.state.errors import NotDurable
-from routebook.state.kv import KvChange, KvStore, Tables
+from routebook.state.kv import KvChange, KvStore, Reserved, Tables
 from routebook.wire import fastjson
 from routebook.wire.errors import DialectError
 from routebook.wire.header_json import as_text
@@ -113,23 +113,22 @@ class KvFile:
         self._record = record
         self._waiting: list[tuple[KvChange, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
-        self._reserved = 0  # characters of changes not yet applied
+        self.reserved = Reserved()  # of changes not yet applied
 
     async def commit(self, change: KvChange) -> None:
         """Make ``change`` durable, then visible; raises StateError when it cannot be."""
-        effective = self._store.check(change, self._reserved)
+        effective = self._store.check(change, self.reserved)
         if not effective and self._writer is None:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((change, done))
-        size = len(change.namespace) + len(change.key) + len(change.value or "")
-        self._reserved += size
+        self.reserved.add(change)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
         try:
             await done
         finally:
-            self._reserved -= size
+            self.reserved.give_back(change)
 
     async def _write(self) -> None:
         try:
