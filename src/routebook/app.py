@@ -97,7 +97,7 @@ class NameServer:
             shared_out(memory_limit(limits.memory), peer_percent=limits.peer_percent),
             broker_percent=limits.broker_percent,
         )
-        budgets, used = self._account.budgets, self._account.used
+        budgets = self._account.budgets
         pairs = kvfile.load(settings.kv_path)
         self._kv = KvStore(
             self._revision,
@@ -132,7 +132,6 @@ class NameServer:
             max_frame=settings.listen.max_frame,
             kv_at_start={namespace: dict(table) for namespace, table in pairs.items()},
             max_bytes=budgets.records,
-            noted=lambda latest: used.__setitem__(Kind.RECORDS, latest),
         )
         self._remote_config = RemoteConfig(settings, self._revision, self._use, self._record)
         self._notifier = MinBrokerNotifier(client_context(settings.tls))
@@ -322,9 +321,14 @@ class NameServer:
         }
 
     def _memory_status(self) -> dict[str, object]:
-        if (service := self._service) is not None:
-            self._account.used |= service.memory()
-        return self._memory.status()
+        return self._memory.status(
+            {
+                Kind.RECORDS: self._chronicle.latest_by_host,
+                Kind.DECODING: self._services.decoding.by_host,
+                Kind.PENDING: self._kv_file.waiting_bytes,
+                **(self._service.memory() if self._service is not None else {}),
+            }
+        )
 
     def _guard_status(self) -> dict[str, object]:
         """Whom the guard holds, since when and until when by the wall clock, and why."""

@@ -110,7 +110,7 @@ def test_a_recovered_broker_is_paid_for_by_its_address_and_then_by_whom_it_regis
     assert account.held_by("10.0.0.1") == account.tables > 0
     check_account(after.routes)
     after.register(body=registration_body(["new"], counter=2), link=5)
-    assert account.top_peers(10) == [("peer-5", account.tables)]
+    assert account.by_peer == {"peer-5": account.tables}
     check_account(after.routes)
 
 

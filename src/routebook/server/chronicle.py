@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, cast
 
@@ -76,14 +76,13 @@ class Chronicle:
         kv_at_start: dict[str, dict[str, str]] | None = None,
         max_frame: int = MAX_FRAME,
         max_bytes: int = UNBOUNDED.records,
-        noted: Callable[[int], None] = lambda latest: None,
     ) -> None:
         self._wall_ms = wall_ms
         self._mono_ms = mono_ms
         self._restate = restate
         self._upkeep = upkeep or Upkeep()
         self._folder = data_dir / FOLDER
-        self._latest = LatestRecords(max_bytes // 2, noted)
+        self._latest = LatestRecords(max_bytes // 2)
         self._began_seq = 1  # with this boot
         self._found: Recovered | None = None
         self._unwritten = 0  # records, numbered all the same
@@ -243,6 +242,11 @@ class Chronicle:
     def pack(self) -> Slices[None]:
         """Have the latest records take less memory."""
         return self._latest.pack()
+
+    @property
+    def latest_by_host(self) -> Mapping[str, int]:
+        """Bytes of the latest records, by the host whose requests made them."""
+        return self._latest.by_host
 
     def note_awake(self) -> None:
         """The loop is: somebody who asks would be answered."""

@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -113,22 +113,28 @@ class KvFile:
         self._record = record
         self._waiting: list[tuple[KvChange, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
-        self.reserved = Reserved()  # of changes not yet applied
+        self._reserved = Reserved()  # of changes not yet applied
+
+    @property
+    def waiting_bytes(self) -> Mapping[str, int]:
+        """What changes on their way to the disk take at most, by host."""
+        widest = 4  # bytes of a character
+        return {host: widest * size for host, size in self._reserved.by_host.items()}
 
     async def commit(self, change: KvChange) -> None:
         """Make ``change`` durable, then visible; raises StateError when it cannot be."""
-        effective = self._store.check(change, self.reserved)
+        effective = self._store.check(change, self._reserved)
         if not effective and self._writer is None:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((change, done))
-        self.reserved.add(change)
+        self._reserved.add(change)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
         try:
             await done
         finally:
-            self.reserved.give_back(change)
+            self._reserved.give_back(change)
 
     async def _write(self) -> None:
         try:

@@ -8,6 +8,7 @@ import logging
 import socket
 import ssl
 from collections import deque
+from collections.abc import Mapping
 from time import monotonic
 
 from routebook.events import Cause
@@ -128,12 +129,12 @@ class Port:
     def _use_tls(self, context: ssl.SSLContext) -> None:
         self.tls_context = context
 
-    def memory(self) -> dict[Kind, int]:
-        """What connections hold, in bytes."""
+    def memory(self) -> dict[Kind, Mapping[str, int]]:
+        """What connections hold, in bytes, by host; of themselves it is not told."""
         return {
-            Kind.FRAMES: self.budget.used,
-            Kind.ANSWERS: self.unread.used,
-            Kind.CONNECTIONS: len(self._connections) * CONNECTION_BYTES,
+            Kind.FRAMES: self.budget.by_host,
+            Kind.ANSWERS: self.unread.by_host,
+            Kind.CONNECTIONS: {"": len(self._connections) * CONNECTION_BYTES},
         }
 
     # -- connections

@@ -18,6 +18,7 @@ snapshot, or the start after a stop, takes as much as the tables; both find room
 others.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -37,8 +38,10 @@ class Kind(StrEnum):
     BROKERS = "brokers"  # with their names, addresses and filter servers
     PAIRS = "pairs"  # of the key-value configuration
     RECORDS = "records"
+    DECODING = "decoding"  # registrations at work, as far as they are decoded
     FRAMES = "frames"
-    ANSWERS = "answers"
+    PENDING = "pending"  # changes that wait for the disk
+    ANSWERS = "answers"  # that are not read
     CONNECTIONS = "connections"
 
 
@@ -118,10 +121,15 @@ class Account:
     def held_by(self, payer: str) -> int:
         return self._by_peer.get(payer, 0)
 
-    def top_peers(self, count: int) -> list[tuple[str, int]]:
-        """Those who hold most, and how much."""
-        named = ((peer, held) for peer, held in self._by_peer.items() if peer)
-        return sorted(named, key=lambda each: (-each[1], each[0]))[:count]
+    @property
+    def by_peer(self) -> Mapping[str, int]:
+        """What the tables hold for each; "" is for what nobody pays."""
+        return self._by_peer
+
+    def note(self, passing: Mapping[Kind, Mapping[str, int]]) -> None:
+        """Take over what others hold for each peer, of what passes through."""
+        for kind, by_peer in passing.items():
+            self.used[kind] = sum(by_peer.values())
 
     def room(self, payer: str, held_by_broker: int = 0) -> int:
         """How much more may be held for ``payer`` by a broker that holds so much."""

@@ -114,7 +114,7 @@ def test_what_leaves_is_given_back_to_the_byte() -> None:
     carried_out(routes.close_link(2, cause=Cause.CONNECTION_CLOSED, peer=""))
     check_account(routes)
     assert routes.account.tables == 0
-    assert routes.account.top_peers(10) == []
+    assert routes.account.by_peer == {}
 
 
 def test_what_does_not_fit_is_refused_with_the_setting_that_says_so() -> None:
