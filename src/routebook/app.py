@@ -172,7 +172,7 @@ class NameServer:
         self._fewer = ""  # connections than the settings say, and why
 
     async def __aenter__(self) -> "NameServer":
-        self._chronicle.open()
+        self._take_files()
         own_files = (self._settings.data_dir / name for name in (NODE_ID, remoteconfig.FILE_NAME))
         for path in (self._settings.kv_path, *own_files):
             clear_away(path)  # what killed nodes left half written
@@ -193,6 +193,7 @@ class NameServer:
         except BaseException:
             self._upkeep.unwatch()
             await self._chronicle.stop()
+            self._kv_file.close()
             raise
         self._remote_config.set_shown("listenPort", str(self.port))
         identity = self._chronicle.identity
@@ -227,6 +228,14 @@ class NameServer:
             ),
             asyncio.create_task(
                 again_and_again(
+                    "looking for the key-value file",
+                    lambda: self._kv_file.look(self._upkeep),
+                    every_s=LOOK_EVERY_S,
+                    upkeep=self._upkeep,
+                )
+            ),
+            asyncio.create_task(
+                again_and_again(
                     "logging all pairs",
                     self._kv_file.log_all,
                     every_s=KV_LOG_EVERY_S,
@@ -245,6 +254,19 @@ class NameServer:
         ]
         self._report_settings()
         return self
+
+    def _take_files(self) -> None:
+        """Raises SettingsError when another node has them; nothing is left behind then."""
+        try:
+            self._kv_file.open()
+        except SettingsError:
+            self._chronicle.refuse_taken()  # two nodes with one home: that is the whole of it
+            raise
+        try:
+            self._chronicle.open()
+        except BaseException:
+            self._kv_file.close()
+            raise
 
     async def __aexit__(
         self,
@@ -274,6 +296,7 @@ class NameServer:
             ]
         )
         await self._chronicle.stop()
+        self._kv_file.close()
         self._upkeep.unwatch()
 
     @property

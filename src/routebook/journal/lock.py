@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from routebook.journal.claim import Claim, ClaimTaken, claim_folder
+from routebook.journal.claim import Claim, ClaimTaken, claim_path
 from routebook.journal.errors import FolderInUse, JournalError
 from routebook.journal.folder import LOCK, PRIVATE_FILE, make_folder
 
@@ -115,7 +115,7 @@ def _claimed(folder: Path) -> Claim:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            return claim_folder(folder)
+            return claim_path(folder)
         except ClaimTaken:
             if time.monotonic() > deadline:
                 raise FolderInUse(str(folder), _writer_of(folder)) from None

@@ -22,8 +22,9 @@ from routebook.events import Event, TopicsChanged
 from routebook.handlers.services import Recent
 from routebook.journal.admission import Admission, Verdict
 from routebook.journal.before import ASK_AGAIN, Before
-from routebook.journal.errors import JournalError
+from routebook.journal.errors import FolderInUse, JournalError
 from routebook.journal.identity import Identity, find_identity, new_identity
+from routebook.journal.lock import note_in
 from routebook.journal.narrowing import told_of
 from routebook.journal.newer import refuse_newer
 from routebook.journal.pairs import cut
@@ -142,6 +143,12 @@ class Chronicle:
         """Where the journal is; None without one."""
         return None if self._writer is None else self._folder
 
+    def refuse_taken(self) -> None:
+        """Raises SettingsError when another node has the journal's folder now."""
+        note, held = (None, False) if self._writer is None else note_in(self._folder)
+        if held:
+            raise _not_to_be_had(FolderInUse(str(self._folder), note.pid if note else 0))
+
     def open(self) -> None:
         """Take the journal's folder; raises SettingsError when it is not to be had."""
         if self._writer is None:
@@ -150,9 +157,7 @@ class Chronicle:
             refuse_newer(self._folder)
             found = self._writer.open()
         except JournalError as error:
-            raise SettingsError(
-                f"{error}; choose another --data-dir, or start with --journal false"
-            ) from error
+            raise _not_to_be_had(error) from error
         self._began_seq, self._found = found.next_seq, found
         if self._unkept_id:
             # Not before the folder is ours: whoever is refused leaves nothing behind.
@@ -440,6 +445,10 @@ def _id_in_journal(folder: Path) -> str | None:
 def _new_id() -> str:
     host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:80] or "node"
     return f"{host}-{secrets.token_hex(4)}"
+
+
+def _not_to_be_had(error: JournalError) -> SettingsError:
+    return SettingsError(f"{error}; choose another --data-dir, or start with --journal false")
 
 
 def _unusable(data_dir: Path, error: OSError) -> SettingsError:

@@ -17,6 +17,11 @@ def replace_file(path: Path, text: bytes) -> None:
 
     A new file is for its owner only; one that is replaced keeps the mode somebody gave it.
     """
+    os.close(put_in_place(path, text))
+
+
+def put_in_place(path: Path, text: bytes) -> int:
+    """As ``replace_file``; returns a descriptor of the new file, which is locked until closed."""
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -26,11 +31,17 @@ def replace_file(path: Path, text: bytes) -> None:
                 file.write(text)
             os.fsync(descriptor)
             temporary.replace(path)
+            kept = os.dup(descriptor)
     except OSError:
         with suppress(OSError):
             temporary.unlink()
         raise
-    sync_folder(path.parent)
+    try:
+        sync_folder(path.parent)
+    except OSError:
+        os.close(kept)
+        raise
+    return kept
 
 
 def clear_away(path: Path) -> None:
