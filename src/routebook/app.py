@@ -35,6 +35,8 @@ from routebook.handlers.routes import not_found
 from routebook.handlers.services import Control, Services
 from routebook.handlers.tally import QueryTally
 from routebook.journal.errors import JournalError
+from routebook.journal.folder import PRIVATE_FILE
+from routebook.journal.modes import Readers, closed_to
 from routebook.journal.pairs import tables_in_journal
 from routebook.journal.view import View
 from routebook.recovery import catch_up_kv, recover, restate, restore
@@ -484,8 +486,17 @@ class NameServer:
         data_dir, kv_path = self._settings.data_dir, self._settings.kv_path
         logger.info("routebook %s, data folder %s", __version__, data_dir)
         folder = self._chronicle.folder
-        paths = [kv_path] if folder is None else [data_dir, folder, kv_path]
-        if found := open_to_others(paths):
+        readers = Readers(self._settings.memory.readable_by)
+        modes = {kv_path: PRIVATE_FILE}
+        if folder is not None:
+            modes |= {data_dir: readers.way_mode, folder: readers.folder_mode}
+            for way in closed_to(readers, folder):
+                logger.warning(
+                    "journalReadableBy=%s, but %s lets nobody else through; chmod +x it",
+                    readers,
+                    way,
+                )
+        if found := open_to_others(modes):
             logger.warning(
                 "others may read what applications put here: %s; to keep it to the node, chmod 700"
                 " folders and chmod 600 files",

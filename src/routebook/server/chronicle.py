@@ -25,6 +25,7 @@ from routebook.journal.before import ASK_AGAIN, Before
 from routebook.journal.errors import FolderInUse, JournalError
 from routebook.journal.identity import Identity, find_identity, new_identity
 from routebook.journal.lock import note_in
+from routebook.journal.modes import Readers
 from routebook.journal.narrowing import told_of
 from routebook.journal.newer import refuse_newer
 from routebook.journal.pairs import cut
@@ -124,6 +125,7 @@ class Chronicle:
                     retain_age_s=settings.retain_days * _DAY_S or _FOR_EVER,
                     retain_bytes=settings.retain_mb * 1024 * 1024 or _FOR_EVER,
                     fleet=settings.fleet,
+                    readers=Readers(settings.readable_by),
                     max_queued=min(MAX_QUEUED, max_bytes // 2 // QUEUED_BYTES),
                 ),
                 self.node_id,

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -53,13 +53,13 @@ def clear_away(path: Path) -> None:
                 temporary.unlink()
 
 
-def open_to_others(paths: Iterable[Path]) -> list[str]:
-    """Those of ``paths`` that others than their owner may read or change, and their modes."""
+def open_to_others(modes: Mapping[Path, int]) -> list[str]:
+    """Those paths where others than their owner may do more than they should, and their modes."""
     found: list[str] = []
-    for path in paths:
+    for path, wanted in modes.items():
         with suppress(OSError):
             mode = stat.S_IMODE(path.stat().st_mode)
-            if mode & _OTHERS:
+            if mode & _OTHERS & ~wanted:
                 found.append(f"{path} ({mode:o})")
     return found
 
