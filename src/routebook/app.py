@@ -63,6 +63,7 @@ from routebook.state.kv import KvStore
 from routebook.state.listening import Stall
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
+from routebook.wire.address import Address
 from routebook.wire.command import Command, Reply
 
 logger = logging.getLogger(__name__)
@@ -313,7 +314,7 @@ class NameServer:
 
     @property
     def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return str(Address(self.host, self.port))
 
     def health(self) -> dict[str, object]:
         """How the node is, for people and for programs that watch it."""
