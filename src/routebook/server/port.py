@@ -16,7 +16,7 @@ from routebook.handlers.memo import Memo
 from routebook.server.acceptor import Acceptor
 from routebook.server.budget import FREE_BYTES, InputBudget
 from routebook.server.connection import Connection, Dispatch
-from routebook.server.descriptors import CONNECTION_BYTES
+from routebook.server.descriptors import ConnectionRoom
 from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.pending import Awaited, Pending, Share
@@ -78,6 +78,7 @@ class Port:
             most=listen.max_buffered_bytes + budgets.frames,
             free=min(FREE_BYTES, max(256, free)),
         )
+        self._room = ConnectionRoom(listen.max_connections, budgets.answers)
         # One whole answer is never too much.
         self.unread = UnreadAnswers(
             max(budgets.answers, listen.max_frame),
@@ -101,7 +102,7 @@ class Port:
         """Listen; raises SettingsError when the address is not to be had."""
         listen = self._listen
         self._acceptor = Acceptor(
-            lambda: Connection(self), lambda: listen.max_connections - len(self._connections)
+            lambda: Connection(self), lambda: self._room.left(len(self._connections))
         )
         try:
             await self._acceptor.listen(
@@ -137,7 +138,7 @@ class Port:
         return {
             Kind.FRAMES: self.budget.by_host,
             Kind.ANSWERS: self.unread.by_host,
-            Kind.CONNECTIONS: {"": len(self._connections) * CONNECTION_BYTES},
+            Kind.CONNECTIONS: {"": self._room.taken(len(self._connections))},
         }
 
     # -- connections
@@ -159,12 +160,12 @@ class Port:
     def opened(self, connection: Connection) -> None:
         self._connections[connection.caller.link] = connection
         transport = connection.transport
-        if len(self._connections) > self._listen.max_connections or self.draining:
+        if self._room.left(len(self._connections)) < 0 or self.draining:
             if not self._refusing and not self.draining:
                 logger.warning(
                     "refusing connections from %s on: %d are open (maxConnections)",
                     connection.caller.peer,
-                    self._listen.max_connections,
+                    len(self._connections) - 1,
                 )
                 self._refusing = True
             connection.abort()
@@ -180,8 +181,13 @@ class Port:
             if size and sock is not None:
                 sock.setsockopt(socket.SOL_SOCKET, option, size)
 
+    def begin_tls(self, connection: Connection) -> bool:
+        """Whether there is memory for a TLS session of ``connection``."""
+        return self._room.begin_tls(connection, len(self._connections))
+
     def closed(self, connection: Connection) -> None:
         self._connections.pop(connection.caller.link, None)
+        self._room.leave(connection)
         if len(self._connections) < self._listen.max_connections * 9 // 10:
             self._refusing = False  # who comes and goes at the limit is told of once
         self.budget.forget(connection)
