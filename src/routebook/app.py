@@ -36,6 +36,8 @@ from routebook.handlers.routes import not_found
 from routebook.handlers.services import Control, Services
 from routebook.handlers.tally import QueryTally
 from routebook.journal.errors import JournalError
+from routebook.journal.folder import PRIVATE_FILE
+from routebook.journal.modes import Readers, closed_to
 from routebook.journal.view import View
 from routebook.recovery import catch_up_kv, recover, restate, restore
 from routebook.server import kvfile, remoteconfig
@@ -97,11 +99,10 @@ class NameServer:
         self._revision = Revision()
         limits = settings.limits
         self._account = Account(
-            shared_out(memory_limit(limits.memory)),
-            peer_percent=limits.peer_percent,
+            shared_out(memory_limit(limits.memory), peer_percent=limits.peer_percent),
             broker_percent=limits.broker_percent,
         )
-        budgets, used = self._account.budgets, self._account.used
+        budgets = self._account.budgets
         pairs = kvfile.load(settings.kv_path)
         self._kv = KvStore(
             self._revision,
@@ -136,7 +137,6 @@ class NameServer:
             max_frame=settings.listen.max_frame,
             kv_at_start={namespace: dict(table) for namespace, table in pairs.items()},
             max_bytes=budgets.records,
-            noted=lambda latest: used.__setitem__(Kind.RECORDS, latest),
         )
         self._catch_up = CatchUp(
             self._kv_file,
@@ -185,7 +185,7 @@ class NameServer:
         self._fewer = ""  # connections than the settings say, and why
 
     async def __aenter__(self) -> "NameServer":
-        self._chronicle.open()
+        self._take_files()
         own_files = (self._settings.data_dir / name for name in (NODE_ID, remoteconfig.FILE_NAME))
         for path in (self._settings.kv_path, *own_files):
             clear_away(path)  # what killed nodes left half written
@@ -210,6 +210,7 @@ class NameServer:
         except BaseException:
             self._upkeep.unwatch()
             await self._chronicle.stop()
+            self._kv_file.close()
             raise
         self._remote_config.set_shown("listenPort", str(self.port))
         identity = self._chronicle.identity
@@ -241,6 +242,14 @@ class NameServer:
             ),
             asyncio.create_task(
                 again_and_again(
+                    "looking for the key-value file",
+                    lambda: self._kv_file.look(self._upkeep),
+                    every_s=LOOK_EVERY_S,
+                    upkeep=self._upkeep,
+                )
+            ),
+            asyncio.create_task(
+                again_and_again(
                     "logging all pairs",
                     self._kv_file.log_all,
                     every_s=KV_LOG_EVERY_S,
@@ -259,6 +268,19 @@ class NameServer:
         ]
         self._report_settings()
         return self
+
+    def _take_files(self) -> None:
+        """Raises SettingsError when another node has them; nothing is left behind then."""
+        try:
+            self._kv_file.open()
+        except SettingsError:
+            self._chronicle.refuse_taken()  # two nodes with one home: that is the whole of it
+            raise
+        try:
+            self._chronicle.open()
+        except BaseException:
+            self._kv_file.close()
+            raise
 
     async def __aexit__(
         self,
@@ -290,6 +312,7 @@ class NameServer:
             ]
         )
         await self._chronicle.stop()
+        self._kv_file.close()
         self._upkeep.unwatch()
 
     @property
@@ -337,9 +360,14 @@ class NameServer:
         }
 
     def _memory_status(self) -> dict[str, object]:
-        if (service := self._service) is not None:
-            self._account.used |= service.memory()
-        return self._memory.status()
+        return self._memory.status(
+            {
+                Kind.RECORDS: self._chronicle.latest_by_host,
+                Kind.DECODING: self._services.decoding.by_host,
+                Kind.PENDING: self._kv_file.waiting_bytes,
+                **(self._service.memory() if self._service is not None else {}),
+            }
+        )
 
     def _guard_status(self) -> dict[str, object]:
         """Whom the guard holds, since when and until when by the wall clock, and why."""
@@ -474,8 +502,17 @@ class NameServer:
         data_dir, kv_path = self._settings.data_dir, self._settings.kv_path
         logger.info("routebook %s, data folder %s", __version__, data_dir)
         folder = self._chronicle.folder
-        paths = [kv_path] if folder is None else [data_dir, folder, kv_path]
-        if found := open_to_others(paths):
+        readers = Readers(self._settings.memory.readable_by)
+        modes = {kv_path: PRIVATE_FILE}
+        if folder is not None:
+            modes |= {data_dir: readers.way_mode, folder: readers.folder_mode}
+            for way in closed_to(readers, folder):
+                logger.warning(
+                    "journalReadableBy=%s, but %s lets nobody else through; chmod +x it",
+                    readers,
+                    way,
+                )
+        if found := open_to_others(modes):
             logger.warning(
                 "others may read what applications put here: %s; to keep it to the node, chmod 700"
                 " folders and chmod 600 files",

@@ -17,6 +17,7 @@ from routebook.journal.groups import Groups, GroupView
 from routebook.journal.pairs import tables_in_journal
 from routebook.journal.replay import newest, replay
 from routebook.journal.view import View
+from routebook.state.account import host_of
 from routebook.state.model import Group, Member, QueueShape, ShapeByNumbers, VersionStamp
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
@@ -52,7 +53,8 @@ def recover(folder: Path, *, wall_ms: int) -> View | None:
 def restore(view: View, routes: RouteTable, *, now_ms: int) -> int:
     """Put what ``view`` believes into empty tables; returns how many brokers that is.
 
-    ``now_ms`` is on the clock of the tables. Their revision is up to whoever made them.
+    ``now_ms`` is on the clock of the tables. Their revision is up to whoever made them. Until a
+    broker registers, the host it is reached at pays for it.
     """
     shapes = ShapeByNumbers()
     groups: dict[tuple[str, str], Group] = {}
@@ -90,6 +92,7 @@ def _group(known: GroupView) -> Group:
             stamp=None if version is None else VersionStamp(*version),
             filter_servers=member.filter_servers,
         )
+    group.payer = host_of(group.lowest.addr)
     return group
 
 

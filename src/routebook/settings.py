@@ -87,8 +87,8 @@ class LimitSettings:
 class MemorySettings:
     """What a node remembers: its journal, and what it does with it after a restart.
 
-    ``sync`` is none, interval or batch. ``node_id`` None: made at the first start and kept.
-    ``fleet`` names the NameServers that brokers know together with this one.
+    ``sync`` is none, interval or batch, ``readable_by`` owner, group or all. ``node_id`` None: made
+    at the first start and kept. ``fleet`` names the NameServers that brokers know with this one.
     """
 
     journal: bool = True
@@ -99,6 +99,7 @@ class MemorySettings:
     retain_days: int = 30
     retain_mb: int = 10_240
     window_s: int = 60
+    readable_by: str = "owner"
     node_id: str | None = None
     fleet: str = ""
     warm_restart: bool = True
@@ -227,7 +228,7 @@ KEYS: dict[str, Key] = {
         Key("maxRouteEntries", "10000000", "int:1-", "topic and broker pairs held"),
         Key("maxKvBytes", "8388608", "int", "characters of all keys and values"),
         Key("memoryLimit", "0", "size", "memory to stay under, as 2g; 0 = 3/4 of what there is"),
-        Key("memoryPeerPercent", "50", "int:1-100", "of the tables, what one peer may fill"),
+        Key("memoryPeerPercent", "50", "int:1-100", "of tables, pairs, unread answers: for a peer"),
         Key("memoryBrokerPercent", "25", "int:1-100", "of the tables, what one broker may fill"),
         Key("frameTimeoutSeconds", "60", "int:1-", "time a peer has to complete a frame"),
         Key("journal", "true", "bool", "write a journal of all changes into dataDir"),
@@ -243,6 +244,7 @@ KEYS: dict[str, Key] = {
         Key("journalRetainDays", "30", "int", "drop sealed segments older than this; 0 = never"),
         Key("journalRetainMegabytes", "10240", "int", "or the oldest beyond this; 0 = never"),
         Key("journalWindowSeconds", "60", "int:1-86400", "heartbeats and queries are summed up"),
+        Key("journalReadableBy", "owner", "choice:owner|group|all", "who may read its files"),
         Key("nodeId", "", "text", "name of the node in its journal; default: made once and kept"),
         Key("fleet", "", "text", "name of the NameServers brokers know together with this one"),
         Key("kvValuesShownTo", "", "networks", "who is sent values with the latest records"),
@@ -381,6 +383,7 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
             retain_days=parsed["journalRetainDays"],
             retain_mb=parsed["journalRetainMegabytes"],
             window_s=parsed["journalWindowSeconds"],
+            readable_by=parsed["journalReadableBy"],
             node_id=_name("nodeId", parsed["nodeId"]) or None,
             fleet=_name("fleet", parsed["fleet"]),
             warm_restart=parsed["warmRestart"],

@@ -146,6 +146,61 @@ async def test_files_and_folders_are_their_owners_alone(tmp_path: Path) -> None:
     assert mode(tmp_path / "namesrv") == "700"
 
 
+@pytest.mark.parametrize(
+    ("readers", "file", "folder", "way"),
+    [
+        pytest.param("group", "640", "750", "710", id="group"),
+        pytest.param("all", "644", "755", "711", id="all"),
+    ],
+)
+@pytest.mark.parametrize("umask", [0o000, 0o077], ids=["careless", "careful"])
+async def test_an_operator_may_open_the_journal_and_nothing_else(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    readers: str,
+    file: str,
+    folder: str,
+    way: str,
+    umask: int,
+) -> None:
+    settings = {"journal_rotate_seconds": 1, "allow_remote_config": True}
+    home, journal = tmp_path / "namesrv", journal_of(tmp_path)
+    before = os.umask(umask)
+    try:
+        async with stopping_first(tmp_path, journal_readable_by=readers, **settings) as (_, peer):
+            await A.register(peer)
+            await peer.call(raw.PUT_KV, namespace="n", key="k", value="secret")
+            await peer.ask(raw.UPDATE_CONFIG, {}, b"waitSecondsForService=46")
+            await soon("a snapshot", lambda: list(journal.glob("snapshot-*.gz")))
+            await soon("a sign of life", lambda: (journal / "alive.json").exists())
+    finally:
+        os.umask(before)
+    assert {mode(path) for path in journal.iterdir()} == {file}
+    assert len(list(journal.glob("*.manifest.json"))) > 0
+    assert (mode(home), mode(home / "routebook"), mode(journal)) == (way, way, folder)
+    for own in ("kvConfig.json", "routebook/node-id", "routebook/remote.properties"):
+        assert mode(home / own) == "600"
+    assert "others may read" not in caplog.text
+
+
+async def test_a_journal_is_opened_later_too_and_what_is_new_is_closed_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = journal_of(tmp_path)
+    async with local_node(tmp_path):
+        pass
+    assert {mode(path) for path in journal.iterdir()} == {"600"}
+    async with local_node(tmp_path, journal_readable_by="group"):
+        pass
+    assert {mode(path) for path in journal.iterdir()} == {"640"}
+    closed = f"journalReadableBy=group, but {tmp_path / 'namesrv'} lets nobody else through"
+    assert closed in caplog.text
+    async with local_node(tmp_path):
+        await soon("a record", lambda: (journal / "active.jsonl").exists())
+        assert mode(journal / "active.jsonl") == mode(journal / "lock") == "600"
+    assert "others may read" in caplog.text  # what was opened stays so
+
+
 @pytest.mark.usefixtures("careless")
 async def test_what_somebody_opened_to_others_stays_so_and_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -1,5 +1,6 @@
 """What the documents show works, and what they name exists."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -101,6 +102,59 @@ def test_tests_named_in_a_document_exist(name: str) -> None:
     named = set(re.findall(r"\b(test_\w+)(?!\w*\.py)`", text))
     assert len(named) > 20
     assert named <= known
+
+
+def limit_rows() -> list[list[str]]:
+    text = (ROOT / "docs" / "limits.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return [row for row in rows if len(row) == 4 and row[0] != "limit"]
+
+
+def test_every_limit_says_what_it_costs_and_what_shows_it() -> None:
+    rows = limit_rows()
+    assert len(rows) > 80
+    for row in rows:
+        assert all(cell.strip() for cell in row), row
+        assert "`" in row[3], f"nothing shows {row[0]}"
+
+
+def test_every_setting_named_among_the_limits_is_one() -> None:
+    from routebook.settings import KEYS
+
+    text = (ROOT / "docs" / "limits.md").read_text()
+    named = set(re.findall(r"`([a-z]+[A-Z]\w*)`", text))
+    assert len(named) > 10
+    assert named <= set(KEYS)
+
+
+ROOMS = ("wire", "handlers", "state", "server", "journal", "cli.lograte")
+NO_BOUNDS_ON_PEERS = ("wire.enrolment",)  # what is written by us
+
+
+def test_every_constant_that_bounds_a_peer_is_among_the_limits_with_its_value() -> None:
+    src = ROOT / "src" / "routebook"
+    bounds: dict[str, int] = {}
+    for path in src.rglob("*.py"):
+        module = ".".join(path.relative_to(src).with_suffix("").parts)
+        if module.startswith(ROOMS) and module not in NO_BOUNDS_ON_PEERS:
+            names = re.findall(r"^(MAX_\w+)(?:: \w+)? = ", path.read_text(), re.MULTILINE)
+            bounds |= {f"{module}.{name}": _value(module, name) for name in names}
+    told = {
+        name: row for row in limit_rows() for name in re.findall(r"`(\w+\.\w+\.[A-Z_]+)`", row[0])
+    }
+    assert set(bounds) - set(told) == set(), "limits.md has no row for these"
+    for name, row in told.items():
+        value = _value(*name.rsplit(".", 1))
+        sizes = {1: f"{value:,}", 1024: f"{value // 1024:,} KiB", 1024**2: f"{value >> 20:,} MiB"}
+        assert any(
+            value % unit == 0 and re.search(rf"(?<![\d,]){size}\b", row[1])
+            for unit, size in sizes.items()
+        ), f"{name} is {value}, and the row says {row[1]}"
+
+
+def _value(module: str, name: str) -> int:
+    value: int = getattr(importlib.import_module(f"routebook.{module}"), name)
+    return value
 
 
 def test_every_setting_of_the_operations_table_is_one() -> None:

@@ -114,13 +114,17 @@ def test_what_nodes_hold_is_told_by_kind_and_by_peer(fleet: Fleet) -> None:
     assert (ran.exit_code, ran.stderr) == (0, "")
     columns = re.split(" {2,}", ran.lines[0])
     assert columns[:5] == ["node", "resident", "limit", "tables", "of"]
-    assert {"topics", "mappings", "brokers", "pairs", "records", "answers"} < set(columns)
+    kinds = {"topics", "mappings", "brokers", "pairs", "records", "answers", "decoding", "pending"}
+    assert kinds < set(columns)
     row = dict(zip(columns, re.split(" {2,}", ran.lines[2]), strict=True))
-    assert re.fullmatch(r"127\.0\.0\.1 \d+ B", row["most of the tables"])
+    assert re.fullmatch(r"127\.0\.0\.1 \d+ (B|KiB)", row["most for"])
     assert re.fullmatch(r"\d+ MiB", row["resident"])
     told = fleet.run("health", "--json").document["nodes"][0]["health"]["memory"]
     assert told["kinds"]["topics"] > 2 * 100
-    assert told["peers"] == [{"peer": "127.0.0.1", "bytes": told["tables"]}]
+    [peer] = told["peers"]
+    assert (peer["peer"], peer["kinds"]["tables"]) == ("127.0.0.1", told["tables"])
+    assert 0 < peer["kinds"]["records"] < told["kinds"]["records"]  # the node's own are no peer's
+    assert peer["bytes"] == sum(peer["kinds"].values())
     assert told["resident"] < told["limit"]
 
 

@@ -6,6 +6,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 
 from support import raw
 from support.brokers import Broker
@@ -98,6 +99,29 @@ def long_names(node: NodeProcess, seconds: float) -> Toll:
     return registering(node, seconds, bodies())
 
 
+@cache
+def large_names() -> bytes:
+    """30,000 names of 4,096 characters, alike but for their numbers: some 250 KiB."""
+    packing = zlib.compressobj(9)
+    version = b'{"counter":1,"stateVersion":0,"timestamp":1700000000000}'
+    pieces = [packing.compress(_sized(version) + (30_000).to_bytes(4, "big"))]
+    pieces += [
+        packing.compress(_sized(b"%d-".ljust(4096, b"x") % number + b" 8 8 6 SINGLE_TAG {}"))
+        for number in range(30_000)
+    ]
+    rest = _sized(b"[]") + (0).to_bytes(4, "big")
+    return b"".join([*pieces, packing.compress(rest), packing.flush()])
+
+
+def _sized(piece: bytes) -> bytes:
+    return len(piece).to_bytes(4, "big") + piece
+
+
+def inflated_names(node: NodeProcess, seconds: float) -> Toll:
+    """Little that stands for 120 MiB of names, 300 in memory, as fast as it can be sent."""
+    return registering(node, seconds, itertools.repeat(large_names()))
+
+
 def wide_names(node: NodeProcess, seconds: float) -> Toll:
     """One character in each name that makes it four times as large."""
 
@@ -122,6 +146,19 @@ def mappings(node: NodeProcess, seconds: float) -> Toll:
             yield compressed_body(["a", "b"], mappings=listed)
 
     return registering(node, seconds, bodies())
+
+
+@cache
+def a_million_mappings() -> bytes:
+    """875,000 queues in static mappings of two topics."""
+    text = b'{"bname":"b%d","currIdMap":{%b},"epoch":1,"topic":"static","totalQueues":4}'
+    queues = b",".join(b'"%d":%d' % (each, each) for each in range(1_000))
+    return compressed_body(["a", "b"], mappings=[text % (each, queues) for each in range(875)])
+
+
+def millions_of_mappings(node: NodeProcess, seconds: float) -> Toll:
+    """Four registrations with 3.5 million queues in static mappings, and on."""
+    return registering(node, seconds, itertools.repeat(a_million_mappings()))
 
 
 def filter_lists(node: NodeProcess, seconds: float) -> Toll:
@@ -184,6 +221,24 @@ def pairs(node: NodeProcess, seconds: float) -> Toll:
             fields = {"namespace": "n", "key": "k", "value": values[number % 2]}
             toll.count(peer.ask(raw.PUT_KV, fields))
     raise AssertionError("there is no end to counting")
+
+
+def pipelined_pairs(node: NodeProcess, seconds: float) -> Toll:
+    """Values of a quarter of a megabyte, over many connections of many hosts at once."""
+    toll, until = Toll(), time.monotonic() + seconds
+    peers = [from_host(node, host) for host in range(16)]
+    with closing(peers):
+        for number in itertools.count():
+            if time.monotonic() > until:
+                break
+            for host, peer in enumerate(peers):
+                value = f"{number}-{host}-".ljust(200_000, "v")
+                for key in ("a", "b"):
+                    fields = {"namespace": "n", "key": f"{key}{host}", "value": value}
+                    peer.send(raw.request(raw.PUT_KV, fields))
+            for peer in peers * 2:
+                toll.count(peer.read())
+    return toll
 
 
 def small_pairs(node: NodeProcess, seconds: float) -> Toll:
@@ -277,8 +332,10 @@ ATTACKS: dict[str, Attack] = {
     attack.__name__: attack
     for attack in (
         long_names,
+        inflated_names,
         wide_names,
         mappings,
+        millions_of_mappings,
         filter_lists,
         empty_brokers,
         odd_shapes,
@@ -286,6 +343,7 @@ ATTACKS: dict[str, Attack] = {
         plain_nothings,
         plain_lists,
         pairs,
+        pipelined_pairs,
         small_pairs,
         large_bodies,
         unread,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from routebook.events import StaticMapping
+from routebook.state.account import Account
+from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import QueueShape, Registration, VersionStamp
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
@@ -89,6 +91,19 @@ def filter_servers() -> Iterator[Registration]:
         yield registration(number, {}, filter_servers=servers)
 
 
+def pairs() -> Iterator[KvChange]:
+    for number in range(50_000):
+        yield KvChange("n", f"key-{number}", f"value-{number}", f"10.0.0.{number % 250}:{number}")
+
+
+def namespaces() -> Iterator[KvChange]:
+    for number in range(20_000):
+        yield KvChange(f"namespace-{number}", "k", f"{number}", f"10.0.0.{number % 250}:{number}")
+
+
+PAIRS: dict[str, Callable[[], Iterator[KvChange]]] = {
+    case.__name__: case for case in (pairs, namespaces)
+}
 CASES: dict[str, Callable[[], Iterator[Registration]]] = {
     case.__name__: case
     for case in (
@@ -104,6 +119,13 @@ def _resident() -> int:
 
 
 def main() -> None:
+    if sys.argv[1] in PAIRS:
+        account = Account()
+        kv, before = KvStore(Revision(), 10**9, None, account), _resident()
+        for change in PAIRS[sys.argv[1]]():
+            kv.apply([change])
+        print(_resident() - before, account.tables)
+        return
     routes = RouteTable(Revision(), max_topics_per_broker=10**6, max_route_entries=10**8)
     before = _resident()
     for each in CASES[sys.argv[1]]():

@@ -23,6 +23,7 @@ from routebook.recovery import catch_up_kv, recover, restate, restore
 from routebook.state.kv import KvChange
 from routebook.state.revision import Revision
 from routebook.wire.codes import RequestCode, ResponseCode
+from support.accounts import check_account
 from support.builders import broker_fields, mapping_info, registration_body
 from support.desk import Desk
 from support.journals import chained, lay
@@ -101,6 +102,16 @@ def test_a_single_topic_of_a_recovered_broker_is_taken() -> None:
 def test_limits_count_what_was_recovered() -> None:
     desk = registered("broker-a", "broker-b")
     assert restarted(desk).routes.topics.entries == desk.routes.topics.entries == 4
+
+
+def test_a_recovered_broker_is_paid_for_by_its_address_and_then_by_whom_it_registers_from() -> None:
+    after = restarted(registered("broker-a"))
+    account = after.routes.account
+    assert account.held_by("10.0.0.1") == account.tables > 0
+    check_account(after.routes)
+    after.register(body=registration_body(["new"], counter=2), link=5)
+    assert account.by_peer == {"peer-5": account.tables}
+    check_account(after.routes)
 
 
 def test_a_group_without_members_is_not_recovered() -> None:

@@ -78,10 +78,11 @@ class Tasks(msgspec.Struct, frozen=True):
 
 
 class HeldFor(msgspec.Struct, frozen=True):
-    """What a node holds in its tables for a peer."""
+    """What a node holds for a peer, in all and for what: tables, and what passes through."""
 
     peer: str
     bytes: int
+    kinds: dict[str, int] = {}
 
 
 class Memory(msgspec.Struct, frozen=True):

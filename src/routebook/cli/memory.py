@@ -21,7 +21,7 @@ def memory_table(reports: Reports) -> Table:
             for kind in found.health.memory.kinds
         )
     )
-    columns = ["node", *SIZES, *kinds, "most of the tables"]
+    columns = ["node", *SIZES, *kinds, "most for"]
     return table_of(
         columns,
         (

@@ -37,6 +37,7 @@ from routebook.wire.registration import (
     SEEN_A_SLICE,
     TOPICS_A_SLICE,
     DataVersion,
+    DecodingRoom,
     MappingInfo,
     RegistrationBody,
     TopicConfig,
@@ -93,7 +94,10 @@ def _seen(
     if renewed is not None:
         order = _order_table(services)
         return _registered(renewed, order) if order is not None else _renewed(renewed, services)
-    return _register(request, header, fingerprint, services, caller)
+    at_most = services.routes.account.budgets.work // 2  # two may be at it
+    room = DecodingRoom(services.max_topics_per_broker, at_most)
+    answer = _register(request, header, fingerprint, services, caller, room)
+    return services.decoding.at_work(room, caller.peer, answer)
 
 
 def _register(
@@ -102,6 +106,7 @@ def _register(
     fingerprint: int,
     services: Services,
     caller: Caller,
+    room: DecodingRoom,
 ) -> Slices[Reply]:
     body = yield from decode_registration(
         request.body,
@@ -109,7 +114,7 @@ def _register(
         compressed=header.compressed,
         max_frame=services.max_frame,
         max_topics=services.max_topics_per_broker,
-        max_decoded=services.routes.account.budgets.work // 2,  # two may be at it
+        room=room,
     )
     yield
     topics, shapes = yield from _shapes(body.topics)

@@ -22,7 +22,7 @@ MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 MAX_KEPT_BYTES = 32 * 1024 * 1024
 ENTRY_BYTES = 300  # beside its body
 GROUPS_A_SLICE = 50
-_MAX_SHAPES = 1024  # per group; honest brokers have a handful
+MAX_SHAPES = 1024  # per group; honest brokers have a handful
 
 
 class RouteRenderer:
@@ -202,7 +202,7 @@ def _queue_piece(group: Group, shape: QueueShape, *, standard: bool) -> bytes:
     key = (shape, standard)
     piece = pieces.get(key)
     if piece is None:
-        if len(pieces) >= _MAX_SHAPES:
+        if len(pieces) >= MAX_SHAPES:
             pieces.clear()
         piece = pieces[key] = bodies.queue_data(
             group.name,

@@ -6,6 +6,7 @@ from typing import Any
 
 from routebook.events import Event
 from routebook.handlers.absence import Absences
+from routebook.handlers.decoding import Decoding
 from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.order import OrderTable
 from routebook.handlers.rendering import RouteRenderer
@@ -82,6 +83,7 @@ class Services:
     config_text: Callable[[], str]
     update_config: Callable[[str, Caller], Awaitable[None]]
     control: Control
+    decoding: Decoding = field(default_factory=Decoding)
     carry_on: Callable[[Slices[Any]], None] = finished
     find_in_production: Callable[[Command], Awaitable[Reply]] | None = None
     wide_routes: WideRoutes = field(default_factory=WideRoutes)

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from routebook.journal.folder import ACTIVE, PRIVATE_FILE, sync_folder
+from routebook.journal.folder import ACTIVE, open_file, sync_folder
 from routebook.journal.segment import Summary
 
 _COPY = 1 << 20
@@ -88,4 +88,4 @@ class ActiveSegment:
 
 
 def _create(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, PRIVATE_FILE)
+    return open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from routebook.journal.folder import ALIVE, PRIVATE_FILE
+from routebook.journal.folder import ALIVE, open_file
 
 VERSION = 1
 EVERY_MS = 1000
@@ -54,7 +54,7 @@ class SignsOfLife:
             if self._descriptor is not None and not os.fstat(self._descriptor).st_nlink:
                 self.close()  # somebody removed it
             if self._descriptor is None:
-                self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE)
+                self._descriptor = open_file(self._path, os.O_WRONLY | os.O_CREAT)
             os.pwrite(self._descriptor, text, 0)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A claim to a folder by its name, which lasts as long as the process, whatever becomes of it.
+"""A claim to a folder or a file by its name, which lasts as long as the process.
 
 A lock on a file in a folder goes with the folder: remove it, and the next node makes another and
 locks that. So a node also holds a name that only the kernel knows: a socket in the abstract
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 class ClaimTaken(Exception):
-    """Another process, or another node of this one, has the folder."""
+    """Another process, or another node of this one, has it."""
 
 
 class Claim:
@@ -31,13 +31,13 @@ class Claim:
             self._held = None
 
 
-def claim_folder(folder: Path) -> Claim:
-    """Raises ClaimTaken. ``folder`` need not be there."""
+def claim_path(path: Path) -> Claim:
+    """Raises ClaimTaken. ``path`` need not be there."""
     if sys.platform != "linux":
         return Claim(None)
     held = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        held.bind(_name(folder))
+        held.bind(_name(path))
     except OSError as error:
         held.close()
         if error.errno == errno.EADDRINUSE:
@@ -46,9 +46,9 @@ def claim_folder(folder: Path) -> Claim:
     return Claim(held)
 
 
-def _name(folder: Path) -> bytes:
-    real = Path(os.path.realpath(folder))
-    there = next(path for path in (real, *real.parents) if path.exists())
+def _name(path: Path) -> bytes:
+    real = Path(os.path.realpath(path))
+    there = next(each for each in (real, *real.parents) if each.is_dir())
     try:
         mounts = os.readlink("/proc/self/ns/mnt")  # noqa: PTH115
     except OSError:

@@ -16,6 +16,7 @@ Anything else is foreign: it is left alone.
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ REMOVED = "removed.json"
 TEMPORARY = ".tmp"
 PRIVATE_FILE = 0o600  # values of applications are in there
 PRIVATE_FOLDER = 0o700
+_READ = 0o044  # of others than the owner
 
 _SPAN = re.compile(r"(\d{12,})-(\d{12,})(\.jsonl|\.jsonl\.gz|\.manifest\.json)")
 _SNAPSHOT = re.compile(r"snapshot-(\d{12,})\.json\.gz")
@@ -158,9 +160,14 @@ def make_folder(folder: Path) -> None:
             raise
 
 
-def private(path: str, flags: int) -> int:
-    """An opener of files that only their owner may read."""
-    return os.open(path, flags, PRIVATE_FILE)
+def open_file(path: str | Path, flags: int) -> int:
+    """Open a file of a journal; a new one may be read by whoever may read its lock (modes.py)."""
+    descriptor = os.open(path, flags, PRIVATE_FILE)
+    with suppress(OSError):
+        readers = stat.S_IMODE(Path(path).with_name(LOCK).stat().st_mode) & _READ
+        if readers:
+            os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) | readers)
+    return descriptor
 
 
 def sync_folder(folder: Path) -> None:
@@ -183,7 +190,7 @@ def made_whole(path: Path) -> Iterator[BinaryIO]:
     """A file to be filled; it becomes ``path``, to last, when the block ends without an error."""
     temporary = path.with_name(path.name + TEMPORARY)
     try:
-        with open(temporary, "wb", opener=private) as file:
+        with open(temporary, "wb", opener=open_file) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -14,14 +14,15 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
 
-from routebook.journal.claim import Claim, ClaimTaken, claim_folder
+from routebook.journal.claim import Claim, ClaimTaken, claim_path
 from routebook.journal.errors import FolderInUse, JournalError
 from routebook.journal.folder import LOCK, PRIVATE_FILE, make_folder
+from routebook.journal.modes import Readers, open_to
 
 _SIZE = 96  # always all of it, so that a full disk has room for the next note
 _PATIENCE_S = 0.5  # whoever looks whether the lock is held holds it for a moment
@@ -44,8 +45,11 @@ class FolderLock:
     ``check`` and ``regained`` are for any thread.
     """
 
-    def __init__(self, folder: Path, descriptor: int, before: Note | None, claim: Claim) -> None:
+    def __init__(
+        self, folder: Path, descriptor: int, before: Note | None, claim: Claim, readers: Readers
+    ) -> None:
         self._folder = folder
+        self._readers = readers
         self._descriptor = descriptor
         self._claim = claim
         self._note = Note(pid=os.getpid())
@@ -85,6 +89,8 @@ class FolderLock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _write(descriptor, self._note)
+            os.fchmod(descriptor, self._readers.file_mode)
+            open_to(self._readers, self._folder, ())
             self.regained()
         except BaseException:
             os.close(descriptor)
@@ -97,15 +103,16 @@ class FolderLock:
         os.close(self._descriptor)
 
 
-def lock_folder(folder: Path) -> FolderLock:
-    """Make ``folder`` if it is not there, and take it.
+def lock_folder(folder: Path, readers: Readers = Readers.OWNER) -> FolderLock:
+    """Make ``folder`` if it is not there, and take it; let ``readers`` read what is in it.
 
     Raises FolderInUse when another process writes, OSError when there can be no lock.
     """
     claim = _claimed(folder)
     try:
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
         make_folder(folder)
-        return _locked(folder, claim)
+        return _locked(folder, claim, readers, missing)
     except BaseException:
         claim.release()
         raise
@@ -115,7 +122,7 @@ def _claimed(folder: Path) -> Claim:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            return claim_folder(folder)
+            return claim_path(folder)
         except ClaimTaken:
             if time.monotonic() > deadline:
                 raise FolderInUse(str(folder), _writer_of(folder)) from None
@@ -130,7 +137,7 @@ def _writer_of(folder: Path) -> int:
     return note.pid if note else 0
 
 
-def _locked(folder: Path, claim: Claim) -> FolderLock:
+def _locked(folder: Path, claim: Claim, readers: Readers, made: Collection[Path]) -> FolderLock:
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     try:
         deadline = time.monotonic() + _PATIENCE_S
@@ -143,10 +150,12 @@ def _locked(folder: Path, claim: Claim) -> FolderLock:
         # What it says of the numbers holds until this one gives numbers away.
         now = msgspec.structs.replace(before or Note(last_seq=0), pid=os.getpid())
         _write(descriptor, now)
+        os.fchmod(descriptor, readers.file_mode)
+        open_to(readers, folder, made)
     except BaseException:
         os.close(descriptor)
         raise
-    return FolderLock(folder, descriptor, before, claim)
+    return FolderLock(folder, descriptor, before, claim, readers)
 
 
 def note_in(folder: Path) -> tuple[Note | None, bool]:

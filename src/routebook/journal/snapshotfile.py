@@ -23,7 +23,7 @@ import msgspec
 
 from routebook.events import Shape, StaticMapping
 from routebook.journal.errors import JournalError
-from routebook.journal.folder import TEMPORARY, private, snapshot_name, sync_folder
+from routebook.journal.folder import TEMPORARY, open_file, snapshot_name, sync_folder
 from routebook.journal.groups import GroupView, MemberView
 from routebook.journal.view import View
 
@@ -200,7 +200,7 @@ def write(folder: Path, snapshot: Snapshot) -> Path:
     """
     path = folder / snapshot_name(snapshot.view.seq)
     temporary = path.with_name(path.name + TEMPORARY)
-    with open(temporary, "ab", opener=private) as file:
+    with open(temporary, "ab", opener=open_file) as file:
         flock(file, LOCK_EX | LOCK_NB)
         try:
             file.truncate(0)

@@ -28,6 +28,7 @@ from routebook.journal.identity import (
     write_identity,
 )
 from routebook.journal.lock import FolderLock, lock_folder
+from routebook.journal.modes import Readers
 from routebook.journal.record import Record
 from routebook.journal.repair import Found, repair
 from routebook.journal.scribe import Scribe, Sync
@@ -66,6 +67,7 @@ class JournalSettings:
     retain_bytes: int = 10 * 1024**3
     max_queued: int = 200_000
     fleet: str = ""
+    readers: Readers = Readers.OWNER
 
     def __post_init__(self) -> None:
         if self.rotate_records + self.max_queued >= LEAP:
@@ -162,7 +164,7 @@ class JournalWriter:
         """
         folder = self._settings.folder
         try:
-            self._lock = lock_folder(folder)
+            self._lock = lock_folder(folder, self._settings.readers)
             try:
                 alive = find_alive(folder)
                 found = repair(folder, self._lock.before)

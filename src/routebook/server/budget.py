@@ -10,6 +10,7 @@ A connection that is put on hold has already been read once, and there may be th
 what there is memory for, the host that holds most is turned away, its latest connection first.
 """
 
+from collections.abc import Mapping
 from typing import Protocol
 
 FREE_BYTES = 64 * 1024
@@ -35,6 +36,10 @@ class InputBudget:
         self._of_host: dict[str, int] = {}  # bytes
         self._held: dict[Receiver, None] = {}
         self.used = 0
+
+    @property
+    def by_host(self) -> Mapping[str, int]:
+        return self._of_host
 
     def charge(self, receiver: Receiver, buffered: int) -> None:
         """Note what ``receiver`` has buffered now and hold or release whom it concerns."""

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, cast
 
@@ -22,8 +22,10 @@ from routebook.events import Event, TopicsChanged
 from routebook.handlers.services import Recent
 from routebook.journal.admission import Admission, Verdict
 from routebook.journal.before import ASK_AGAIN, Before
-from routebook.journal.errors import JournalError
+from routebook.journal.errors import FolderInUse, JournalError
 from routebook.journal.identity import Identity, find_identity, new_identity
+from routebook.journal.lock import note_in
+from routebook.journal.modes import Readers
 from routebook.journal.narrowing import told_of
 from routebook.journal.newer import refuse_newer
 from routebook.journal.pairs import cut
@@ -76,14 +78,13 @@ class Chronicle:
         kv_at_start: dict[str, dict[str, str]] | None = None,
         max_frame: int = MAX_FRAME,
         max_bytes: int = UNBOUNDED.records,
-        noted: Callable[[int], None] = lambda latest: None,
     ) -> None:
         self._wall_ms = wall_ms
         self._mono_ms = mono_ms
         self._restate = restate
         self._upkeep = upkeep or Upkeep()
         self._folder = data_dir / FOLDER
-        self._latest = LatestRecords(max_bytes // 2, noted)
+        self._latest = LatestRecords(max_bytes // 2)
         self._began_seq = 1  # with this boot
         self._found: Recovered | None = None
         self._unwritten = 0  # records, numbered all the same
@@ -124,6 +125,7 @@ class Chronicle:
                     retain_age_s=settings.retain_days * _DAY_S or _FOR_EVER,
                     retain_bytes=settings.retain_mb * 1024 * 1024 or _FOR_EVER,
                     fleet=settings.fleet,
+                    readers=Readers(settings.readable_by),
                     max_queued=min(MAX_QUEUED, max_bytes // 2 // QUEUED_BYTES),
                 ),
                 self.node_id,
@@ -143,6 +145,12 @@ class Chronicle:
         """Where the journal is; None without one."""
         return None if self._writer is None else self._folder
 
+    def refuse_taken(self) -> None:
+        """Raises SettingsError when another node has the journal's folder now."""
+        note, held = (None, False) if self._writer is None else note_in(self._folder)
+        if held:
+            raise _not_to_be_had(FolderInUse(str(self._folder), note.pid if note else 0))
+
     def open(self) -> None:
         """Take the journal's folder; raises SettingsError when it is not to be had."""
         if self._writer is None:
@@ -151,9 +159,7 @@ class Chronicle:
             refuse_newer(self._folder)
             found = self._writer.open()
         except JournalError as error:
-            raise SettingsError(
-                f"{error}; choose another --data-dir, or start with --journal false"
-            ) from error
+            raise _not_to_be_had(error) from error
         self._began_seq, self._found = found.next_seq, found
         if self._unkept_id:
             # Not before the folder is ours: whoever is refused leaves nothing behind.
@@ -243,6 +249,11 @@ class Chronicle:
     def pack(self) -> Slices[None]:
         """Have the latest records take less memory."""
         return self._latest.pack()
+
+    @property
+    def latest_by_host(self) -> Mapping[str, int]:
+        """Bytes of the latest records, by the host whose requests made them."""
+        return self._latest.by_host
 
     def note_awake(self) -> None:
         """The loop is: somebody who asks would be answered."""
@@ -440,6 +451,10 @@ def _id_in_journal(folder: Path) -> str | None:
 def _new_id() -> str:
     host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:80] or "node"
     return f"{host}-{secrets.token_hex(4)}"
+
+
+def _not_to_be_had(error: JournalError) -> SettingsError:
+    return SettingsError(f"{error}; choose another --data-dir, or start with --journal false")
 
 
 def _unusable(data_dir: Path, error: OSError) -> SettingsError:

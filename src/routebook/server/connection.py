@@ -140,6 +140,8 @@ class Connection(asyncio.Protocol):
                 self.partial_since = None
                 return
             self._tls = opened_tls(rest, self._port.tls_settings, self._port.tls_context)
+            if self._tls is not None and not self._port.begin_tls(self):
+                raise WireError("there is no memory for another TLS session (memoryLimit)")
             if self._tls is not None:
                 turns, drained = self._port.encrypting, self.resume_writing
                 self._encrypted = Encrypted(self.transport, self._tls, turns, drained)

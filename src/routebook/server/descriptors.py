@@ -11,6 +11,9 @@ from pathlib import Path
 
 KEPT_BACK = 64
 CONNECTION_BYTES = 8 * 1024
+# Of a TLS session more: 19 KiB when established, 30 with a client certificate, 48 while it shakes
+# hands (tests/integration/test_tls_memory.py measures it again).
+TLS_BYTES = 56 * 1024
 _OPEN_NOW = Path("/proc/self/fd")
 
 
@@ -35,3 +38,32 @@ def _open_now() -> int:
         return len(os.listdir(_OPEN_NOW))  # noqa: PTH208 - names are enough
     except OSError:
         return 0
+
+
+class ConnectionRoom:
+    """How many more connections there are, and may be TLS ones, by number and by memory."""
+
+    def __init__(self, max_connections: int, max_bytes: int) -> None:
+        self._max_connections = max_connections
+        # What was found to be right without TLS is so.
+        self._max_bytes = max(max_bytes, max_connections * CONNECTION_BYTES)
+        self._tls: set[object] = set()
+
+    def left(self, connections: int) -> int:
+        """How many may be opened beside so many."""
+        by_memory = (self._max_bytes - len(self._tls) * TLS_BYTES) // CONNECTION_BYTES
+        return min(self._max_connections, by_memory) - connections
+
+    def begin_tls(self, connection: object, connections: int) -> bool:
+        """Whether one of so many may have a TLS session; it has to ``leave`` then."""
+        if self.taken(connections) + TLS_BYTES > self._max_bytes:
+            return False
+        self._tls.add(connection)
+        return True
+
+    def leave(self, connection: object) -> None:
+        self._tls.discard(connection)
+
+    def taken(self, connections: int) -> int:
+        """Bytes."""
+        return connections * CONNECTION_BYTES + len(self._tls) * TLS_BYTES

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,6 +17,11 @@ def replace_file(path: Path, text: bytes) -> None:
 
     A new file is for its owner only; one that is replaced keeps the mode somebody gave it.
     """
+    os.close(put_in_place(path, text))
+
+
+def put_in_place(path: Path, text: bytes) -> int:
+    """As ``replace_file``; returns a descriptor of the new file, which is locked until closed."""
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -26,11 +31,17 @@ def replace_file(path: Path, text: bytes) -> None:
                 file.write(text)
             os.fsync(descriptor)
             temporary.replace(path)
+            kept = os.dup(descriptor)
     except OSError:
         with suppress(OSError):
             temporary.unlink()
         raise
-    sync_folder(path.parent)
+    try:
+        sync_folder(path.parent)
+    except OSError:
+        os.close(kept)
+        raise
+    return kept
 
 
 def clear_away(path: Path) -> None:
@@ -42,13 +53,13 @@ def clear_away(path: Path) -> None:
                 temporary.unlink()
 
 
-def open_to_others(paths: Iterable[Path]) -> list[str]:
-    """Those of ``paths`` that others than their owner may read or change, and their modes."""
+def open_to_others(modes: Mapping[Path, int]) -> list[str]:
+    """Those paths where others than their owner may do more than they should, and their modes."""
     found: list[str] = []
-    for path in paths:
+    for path, wanted in modes.items():
         with suppress(OSError):
             mode = stat.S_IMODE(path.stat().st_mode)
-            if mode & _OTHERS:
+            if mode & _OTHERS & ~wanted:
                 found.append(f"{path} ({mode:o})")
     return found
 

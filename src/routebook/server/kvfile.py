@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from routebook.events import Event
 from routebook.handlers.turns import in_turns
 from routebook.printable import escaped, shortened
 from routebook.server.durable import replace_file
+from routebook.server.kvclaim import Found, KvClaim, claim_kv_file, file_at
+from routebook.server.lasting import Upkeep
 from routebook.settings import SettingsError
 from routebook.slices import Slices
 from routebook.state.errors import NotDurable
-from routebook.state.kv import KvChange, KvStore, Tables
+from routebook.state.kv import KvChange, KvStore, Reserved, Tables
 from routebook.wire import fastjson
 from routebook.wire.errors import DialectError
 from routebook.wire.header_json import as_text
@@ -32,6 +34,9 @@ APPLIED_A_SLICE = 50  # changes, with a record each
 MOST_LOGGED = 1000  # pairs
 LONGEST_LOGGED = 200  # characters of a name or a value
 LOGGED_A_SLICE = 50
+_KEEPING = "keeping the key-value file"
+_WRITTEN_AGAIN = "written again with the next change; put it back, or set one of them anew"
+_NOT_READ = "its pairs are not served before a restart, and the next change writes over it"
 
 
 def load(path: Path) -> Tables:
@@ -99,9 +104,24 @@ class KvFile:
         self._record = record
         self._waiting: list[tuple[KvChange, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
-        self._reserved = 0  # characters of changes not yet applied
+        self._claim: KvClaim | None = None
+        self._loaded = file_at(self._path)
+        self._found = Found.OURS
         self._may_write = asyncio.Event()
         self._may_write.set()
+        self._reserved = Reserved()  # of changes not yet applied
+
+    def open(self) -> None:
+        """Take the file, which no other node may have; raises SettingsError."""
+        self._claim = claim_kv_file(self._path)
+        if file_at(self._path) != self._loaded:  # by a node that has stopped meanwhile
+            self.close()
+            raise SettingsError(f"{self._path} was written since it was read; start the node again")
+
+    def close(self) -> None:
+        if self._claim is not None:
+            self._claim.release()
+            self._claim = None
 
     def hold(self) -> None:
         """Let changes wait until ``go_on``."""
@@ -110,6 +130,39 @@ class KvFile:
     def go_on(self) -> None:
         self._may_write.set()
 
+    async def look(self, upkeep: Upkeep) -> None:
+        """Say so, once, when somebody removed or replaced the file; what was in it is served on."""
+        if self._claim is None or self._is_writing():
+            return
+        found = await asyncio.to_thread(self._claim.look)
+        if found is self._found or self._is_writing():
+            return
+        self._found = found
+        if found is Found.NOTHING:
+            pairs = sum(map(len, self._store.tables.values()))
+            what = f"{self._path} was removed; {pairs} pairs are served on, and {_WRITTEN_AGAIN}"
+            upkeep.failed(_KEEPING, what)
+            logger.error("%s", what)
+        elif found is Found.ANOTHER:
+            logger.warning("%s was replaced; %s", self._path, _NOT_READ)
+        if found is not Found.NOTHING and upkeep.works(_KEEPING):
+            logger.warning("%s is there again", self._path)
+
+    def _is_writing(self) -> bool:
+        return self._writer is not None
+
+    def _replace(self, text: bytes) -> None:
+        if self._claim is None:
+            replace_file(self._path, text)
+        else:
+            self._claim.write(text)
+
+    @property
+    def waiting_bytes(self) -> Mapping[str, int]:
+        """What changes on their way to the disk take at most, by host."""
+        widest = 4  # bytes of a character
+        return {host: widest * size for host, size in self._reserved.by_host.items()}
+
     async def commit(self, change: KvChange) -> None:
         """Make ``change`` durable, then visible; raises StateError when it cannot be."""
         effective = self._store.check(change, self._reserved)
@@ -117,14 +170,13 @@ class KvFile:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((change, done))
-        size = len(change.namespace) + len(change.key) + len(change.value or "")
-        self._reserved += size
+        self._reserved.add(change)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
         try:
             await done
         finally:
-            self._reserved -= size
+            self._reserved.give_back(change)
 
     async def _write(self) -> None:
         try:
@@ -148,7 +200,7 @@ class KvFile:
         """Why it could not be done, if so: whoever waits must be told."""
         try:
             text = await in_turns(encode(self._store.preview(changes)))
-            await asyncio.to_thread(replace_file, self._path, text)
+            await asyncio.to_thread(self._replace, text)
         except OSError as error:
             logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400
             return NotDurable(str(self._path), str(error.strerror))

@@ -1,7 +1,8 @@
 """LatestRecords: what a node can be asked for, bounded by the bytes it takes."""
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from sys import intern
 from typing import Any
 
 from routebook.events import (
@@ -15,6 +16,7 @@ from routebook.events import (
 from routebook.journal.record import Record, decode, encode
 from routebook.slices import Slices
 from routebook.state import costs
+from routebook.state.account import host_of
 
 MAX_RECORDS = 20_000
 RECORD = 400  # itself and its event, without what that holds
@@ -26,24 +28,38 @@ _PLACE = 100  # in a table
 
 
 class LatestRecords:
-    """Records, the oldest of them packed, and ``bytes``, what they take; ``noted`` is told.
+    """Records, the oldest of them packed, and ``bytes``, what they take.
 
     Packed, they are lines of a journal, many in a piece. What is in a record lies scattered among
     all that brokers had when they registered; when those are gone, a name here and there would
     keep the allocator from giving any of it back.
     """
 
-    def __init__(self, max_bytes: int, noted: Callable[[int], None]) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._noted = noted
         self._pieces: deque[bytes] = deque()
-        self._counts: deque[int] = deque()  # of lines in each piece
+        self._in_pieces: deque[tuple[int, Counter[str]]] = deque()  # lines, and bytes by host
         self._lines: list[bytes] = []  # to be the next piece
+        self._of_lines: list[str] = []  # the host of each
         self._loose: deque[Record] = deque()
         self._costs: deque[int] = deque()
         self._count = 0
+        self._by_host: dict[str, int] = {}
         self.bytes = 0
         self.last_seq = 0
+
+    @property
+    def by_host(self) -> Mapping[str, int]:
+        """Bytes by the host whose request made the record; "" is the node itself."""
+        return self._by_host
+
+    def _charge(self, host: str, amount: int) -> None:
+        self.bytes += amount
+        held = self._by_host.get(host, 0) + amount
+        if held:
+            self._by_host[host] = held
+        else:
+            del self._by_host[host]
 
     def __len__(self) -> int:
         return self._count
@@ -54,41 +70,47 @@ class LatestRecords:
         self._loose.append(record)
         self._costs.append(cost)
         self._count += 1
-        self.bytes += cost
+        self._charge(host_of(record.event.peer), cost)
         self.last_seq = record.seq
         while self._count > 1 and (self._count > MAX_RECORDS or self.bytes > self._max_bytes):
             self._forget()
-        self._noted(self.bytes)
 
     def _forget(self) -> None:
         if self._pieces:
-            self.bytes -= len(self._pieces.popleft())
-            self._count -= self._counts.popleft()
-        elif self._lines:
-            self.bytes -= len(self._lines.pop(0))
-            self._count -= 1
+            self._pieces.popleft()
+            count, by_host = self._in_pieces.popleft()
+            self._count -= count
+            for host, taken in by_host.items():
+                self._charge(host, -taken)
+            return
+        self._count -= 1
+        if self._lines:
+            self._charge(self._of_lines.pop(0), -len(self._lines.pop(0)))
         else:
-            self._loose.popleft()
-            self.bytes -= self._costs.popleft()
-            self._count -= 1
+            record = self._loose.popleft()
+            self._charge(host_of(record.event.peer), -self._costs.popleft())
 
     def pack(self) -> Slices[None]:
         """Pack all but the last record, one a slice."""
         while len(self._loose) > 1:
-            line = encode(self._loose.popleft())
-            self.bytes += len(line) - self._costs.popleft()
+            record = self._loose.popleft()
+            line, host = encode(record), intern(host_of(record.event.peer))
+            self._charge(host, len(line) - self._costs.popleft())
             self._lines.append(line)
+            self._of_lines.append(host)
             if len(self._lines) == PACKED_RECORDS or sum(map(len, self._lines)) > PACKED_BYTES:
                 self._put_together()
             yield
         self._put_together()
-        self._noted(self.bytes)
 
     def _put_together(self) -> None:
         if self._lines:
             self._pieces.append(b"".join(self._lines))
-            self._counts.append(len(self._lines))
-            self._lines = []
+            by_host: Counter[str] = Counter()
+            for host, line in zip(self._of_lines, self._lines, strict=True):
+                by_host[host] += len(line)
+            self._in_pieces.append((len(self._lines), by_host))
+            self._lines, self._of_lines = [], []
 
     def held(self) -> Sequence[bytes | Record]:
         """All of them as they are now, for ``unpacked``; oldest first."""

@@ -10,8 +10,10 @@ import ctypes
 import gc
 import logging
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from heapq import nsmallest
 from pathlib import Path
 
 from routebook.slices import Slices
@@ -114,9 +116,13 @@ class MemoryWatch:
                 " nothing more is taken in"
             )
 
-    def status(self) -> dict[str, object]:
-        """For the health of the node: what is held for others, for what and for whom."""
+    def status(self, passing: Mapping[Kind, Mapping[str, int]]) -> dict[str, object]:
+        """For the health of the node: what is held for others, for what and for whom.
+
+        ``passing`` is what passes through, by peer.
+        """
         account = self._account
+        account.note(passing)
         return {
             "limit": account.budgets.limit,
             "resident": self._resident(),
@@ -126,5 +132,25 @@ class MemoryWatch:
             "broker_limit": account.broker_limit,
             "peer_limit": account.peer_limit,
             "kinds": {kind.value: account.used[kind] for kind in Kind},
-            "peers": [{"peer": peer, "bytes": held} for peer, held in account.top_peers(TOP_PEERS)],
+            "peers": top_peers(self._by_peer(passing), TOP_PEERS),
         }
+
+    def _by_peer(self, passing: Mapping[Kind, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+        of_others = {kind.value: by_peer for kind, by_peer in passing.items()}
+        return {"tables": self._account.by_peer, **of_others}
+
+
+def top_peers(holding: Mapping[str, Mapping[str, int]], count: int) -> list[dict[str, object]]:
+    """Those for whom most is held, and for what."""
+    held: Counter[str] = Counter()
+    for by_peer in holding.values():
+        held.update(by_peer)
+    named = ((peer, taken) for peer, taken in held.items() if peer and taken)
+    return [
+        {
+            "peer": peer,
+            "bytes": taken,
+            "kinds": {kind: of[peer] for kind, of in holding.items() if of.get(peer)},
+        }
+        for peer, taken in nsmallest(count, named, key=lambda each: (-each[1], each[0]))
+    ]

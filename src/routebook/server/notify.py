@@ -17,7 +17,7 @@ from routebook.wire.command import FLAG_ONEWAY, Command
 logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 3.0
-_MAX_UNDER_WAY = 256
+MAX_UNDER_WAY = 256
 
 
 class MinBrokerNotifier:
@@ -34,7 +34,7 @@ class MinBrokerNotifier:
             "haBrokerAddr": event.ha_addr,
         }
         for recipient in event.recipients:
-            if len(self._tasks) >= _MAX_UNDER_WAY:
+            if len(self._tasks) >= MAX_UNDER_WAY:
                 logger.warning("not telling %s of a new smallest broker id: too busy", recipient)
                 continue
             self._opaque += 1

@@ -8,6 +8,7 @@ import logging
 import socket
 import ssl
 from collections import deque
+from collections.abc import Mapping
 from time import monotonic
 
 from routebook.events import Cause
@@ -15,7 +16,7 @@ from routebook.handlers.memo import Memo
 from routebook.server.acceptor import Acceptor
 from routebook.server.budget import FREE_BYTES, InputBudget
 from routebook.server.connection import Connection, Dispatch
-from routebook.server.descriptors import CONNECTION_BYTES
+from routebook.server.descriptors import ConnectionRoom
 from routebook.server.encrypting import Encrypting
 from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
@@ -79,8 +80,12 @@ class Port:
             most=listen.max_buffered_bytes + budgets.frames,
             free=min(FREE_BYTES, max(256, free)),
         )
+        self._room = ConnectionRoom(listen.max_connections, budgets.answers)
         # One whole answer is never too much.
-        self.unread = UnreadAnswers(max(budgets.answers, listen.max_frame))
+        self.unread = UnreadAnswers(
+            max(budgets.answers, listen.max_frame),
+            of_one_host=max(budgets.of_one_peer(budgets.answers), listen.max_frame),
+        )
         self.dispatch = dispatch
         self.memo = memo
         self.max_frame = listen.max_frame
@@ -99,7 +104,7 @@ class Port:
         """Listen; raises SettingsError when the address is not to be had."""
         listen = self._listen
         self._acceptor = Acceptor(
-            lambda: Connection(self), lambda: listen.max_connections - len(self._connections)
+            lambda: Connection(self), lambda: self._room.left(len(self._connections))
         )
         try:
             await self._acceptor.listen(
@@ -130,12 +135,12 @@ class Port:
     def _use_tls(self, context: ssl.SSLContext) -> None:
         self.tls_context = context
 
-    def memory(self) -> dict[Kind, int]:
-        """What connections hold, in bytes."""
+    def memory(self) -> dict[Kind, Mapping[str, int]]:
+        """What connections hold, in bytes, by host; of themselves it is not told."""
         return {
-            Kind.FRAMES: self.budget.used,
-            Kind.ANSWERS: self.unread.used,
-            Kind.CONNECTIONS: len(self._connections) * CONNECTION_BYTES,
+            Kind.FRAMES: self.budget.by_host,
+            Kind.ANSWERS: self.unread.by_host,
+            Kind.CONNECTIONS: {"": self._room.taken(len(self._connections))},
         }
 
     # -- connections
@@ -157,12 +162,12 @@ class Port:
     def opened(self, connection: Connection) -> None:
         self._connections[connection.caller.link] = connection
         transport = connection.transport
-        if len(self._connections) > self._listen.max_connections or self.draining:
+        if self._room.left(len(self._connections)) < 0 or self.draining:
             if not self._refusing and not self.draining:
                 logger.warning(
                     "refusing connections from %s on: %d are open (maxConnections)",
                     connection.caller.peer,
-                    self._listen.max_connections,
+                    len(self._connections) - 1,
                 )
                 self._refusing = True
             connection.abort()
@@ -178,8 +183,13 @@ class Port:
             if size and sock is not None:
                 sock.setsockopt(socket.SOL_SOCKET, option, size)
 
+    def begin_tls(self, connection: Connection) -> bool:
+        """Whether there is memory for a TLS session of ``connection``."""
+        return self._room.begin_tls(connection, len(self._connections))
+
     def closed(self, connection: Connection) -> None:
         self._connections.pop(connection.caller.link, None)
+        self._room.leave(connection)
         if len(self._connections) < self._listen.max_connections * 9 // 10:
             self._refusing = False  # who comes and goes at the limit is told of once
         self.budget.forget(connection)

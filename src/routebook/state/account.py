@@ -18,6 +18,7 @@ snapshot, or the start after a stop, takes as much as the tables; both find room
 others.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -37,8 +38,10 @@ class Kind(StrEnum):
     BROKERS = "brokers"  # with their names, addresses and filter servers
     PAIRS = "pairs"  # of the key-value configuration
     RECORDS = "records"
+    DECODING = "decoding"  # registrations at work, as far as they are decoded
     FRAMES = "frames"
-    ANSWERS = "answers"
+    PENDING = "pending"  # changes that wait for the disk
+    ANSWERS = "answers"  # that are not read
     CONNECTIONS = "connections"
 
 
@@ -51,9 +54,13 @@ class Budgets:
     frames: int
     records: int
     caches: int
+    peer_percent: int = 100  # of what is shared out by peer, for one of them
+
+    def of_one_peer(self, amount: int) -> int:
+        return amount * self.peer_percent // 100
 
 
-def shared_out(limit: int) -> Budgets:
+def shared_out(limit: int, *, peer_percent: int = 100) -> Budgets:
     rest = max(limit, LEAST) - PROGRAM
     return Budgets(
         limit=limit,
@@ -63,6 +70,7 @@ def shared_out(limit: int) -> Budgets:
         frames=rest * 10 // 100,
         records=min(_RECORDS_AT_MOST, rest * 10 // 100),
         caches=min(_CACHES_AT_MOST, rest * 6 // 100),
+        peer_percent=peer_percent,
     )
 
 
@@ -83,11 +91,9 @@ class Account:
     is taken in.
     """
 
-    def __init__(
-        self, budgets: Budgets = UNBOUNDED, *, peer_percent: int = 100, broker_percent: int = 100
-    ) -> None:
+    def __init__(self, budgets: Budgets = UNBOUNDED, *, broker_percent: int = 100) -> None:
         self.budgets = budgets
-        self.peer_limit = budgets.tables * peer_percent // 100
+        self.peer_limit = budgets.of_one_peer(budgets.tables)
         self.broker_limit = budgets.tables * broker_percent // 100
         self.used = dict.fromkeys(Kind, 0)
         self.tables = 0
@@ -115,10 +121,15 @@ class Account:
     def held_by(self, payer: str) -> int:
         return self._by_peer.get(payer, 0)
 
-    def top_peers(self, count: int) -> list[tuple[str, int]]:
-        """Those who hold most, and how much."""
-        named = ((peer, held) for peer, held in self._by_peer.items() if peer)
-        return sorted(named, key=lambda each: (-each[1], each[0]))[:count]
+    @property
+    def by_peer(self) -> Mapping[str, int]:
+        """What the tables hold for each; "" is for what nobody pays."""
+        return self._by_peer
+
+    def note(self, passing: Mapping[Kind, Mapping[str, int]]) -> None:
+        """Take over what others hold for each peer, of what passes through."""
+        for kind, by_peer in passing.items():
+            self.used[kind] = sum(by_peer.values())
 
     def room(self, payer: str, held_by_broker: int = 0) -> int:
         """How much more may be held for ``payer`` by a broker that holds so much."""

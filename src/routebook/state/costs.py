@@ -15,6 +15,7 @@ BROKER = 4000
 MAPPING = 800
 QUEUE_OF_MAPPING = 140
 PAIR = 240
+NAMESPACE = 600  # of pairs: its tables
 LISTED = 16  # a place in a list
 
 LONGEST_NAME = 80 + 4 * 127  # wire.headers: 390 characters of ASCII, 127 of anything else
@@ -47,6 +48,11 @@ def broker(names: Iterable[str | None], filter_servers: Collection[str]) -> int:
     """Of a broker process with these names and addresses."""
     listed = LISTED * len(filter_servers) + texts(filter_servers)
     return BROKER + 3 * sum(map(text, names)) + 3 * listed  # encoded twice as well
+
+
+def namespace(name: str) -> int:
+    """Of a table of pairs, without them."""
+    return NAMESPACE + text(name)
 
 
 def pair(key: str, value: str) -> int:

@@ -16,7 +16,8 @@ that the first one to do so is seen in the company of those who will follow it w
 Silence is weighed two ways, so that nobody can switch the guard on or off with brokers that do
 not exist. Every peer address has the same weight, which its brokers share, and so has every
 connection; what counts is the mean of the two. Brokers of a cluster have an address each, or a
-connection each behind one address, or both: then this is the share of brokers.
+connection each behind one address, or both: then this is the share of brokers. Whether there are
+enough brokers for a guard at all is counted alike (census.py), for each of those who fell silent.
 
 There may be tens of thousands of them, so all of this is done in slices. Who is heard of or leaves
 meanwhile is neither held nor let go: everybody is named as it was when it was found silent.
@@ -32,9 +33,10 @@ from typing import NamedTuple, TypeVar
 
 from routebook.events import Cause, Event, GuardEngaged, GuardReleased, Suspect
 from routebook.slices import Slices, in_order
+from routebook.state.census import Origin, counted
 from routebook.state.facts import Changes, Facts, quietly
 from routebook.state.members import Members
-from routebook.state.model import Link, Member, Unheard
+from routebook.state.model import Member, Unheard
 
 T = TypeVar("T")
 
@@ -47,7 +49,7 @@ class GuardSettings:
     """``share_percent`` 0 or ``hold_ms`` 0 switches the guard off."""
 
     share_percent: int = 50  # more brokers than this part of all are too many
-    min_brokers: int = 10  # below this, any number may die at once
+    min_brokers: int = 10  # where a broker counts fewer, any number may die at once
     window_ms: int = 60_000
     hold_ms: int = 600_000
     idle_ms: int = 0  # a connection is closed after so long without a word; 0: never
@@ -57,29 +59,22 @@ NO_GUARD = GuardSettings(share_percent=0)
 _ROUNDING = 1e-9  # of sums of shares
 
 
-class Origin(NamedTuple):
-    """Where a broker registered from: the peer's host, and the connection."""
-
-    host: str
-    link: Link  # one of its own for a broker without
-
-
 class Weights:
     """What part of all a broker is that has one of these origins, one origin for each broker."""
 
     def __init__(self, origins: Collection[Origin] = ()) -> None:
         self._on_host = Counter(origin.host for origin in origins)
-        self._on_link = Counter(origins)
+        self.brokers = Counter(origins)
 
     def add(self, origin: Origin) -> None:
         self._on_host[origin.host] += 1
-        self._on_link[origin] += 1
+        self.brokers[origin] += 1
 
     def by_host(self, origin: Origin) -> float:
         return 1 / (len(self._on_host) * self._on_host[origin.host])
 
     def by_link(self, origin: Origin) -> float:
-        return 1 / (len(self._on_link) * self._on_link[origin])
+        return 1 / (len(self.brokers) * self.brokers[origin])
 
     def of(self, origin: Origin) -> float:
         return (self.by_host(origin) + self.by_link(origin)) / 2
@@ -98,7 +93,7 @@ class Weights:
             by_host += sum(map(self.by_host, some))
             by_link += sum(map(self.by_link, some))
             yield
-        share, number = max((by_host, len(self._on_host)), (by_link, len(self._on_link)))
+        share, number = max((by_host, len(self._on_host)), (by_link, len(self.brokers)))
         return ceil(share * number - _ROUNDING), number
 
 
@@ -108,8 +103,9 @@ class LetGo(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """How many fell silent of how many, brokers or where they come from, and how many may."""
+    """Who is to be held; how many fell silent of how many, brokers or origins, and how many may."""
 
+    of: Sequence[Unheard]
     silent: int
     live: int
     limit: int
@@ -170,7 +166,9 @@ class LossGuard:
             yield []
         loss = yield from quietly(self._weighed(fresh, members, now_ms))
         if loss is not None:
-            return may_go + (yield from self._hold(fresh, loss, now_ms))
+            may_go += yield from self._hold(loss, now_ms)
+            held = {each.member for each in loss.of}
+            fresh = [each for each in fresh if each.member not in held]
         for some in _parts(fresh):
             for each in some:
                 if each.still:
@@ -219,14 +217,27 @@ class LossGuard:
         share = yield from weights.sum(silent)
         if share * 100 <= settings.share_percent + _ROUNDING:
             return None
+        census = yield from counted(weights.brokers)
+        enough: list[Unheard] = []
+        for unheard in _parts(fresh):
+            enough += [
+                each
+                for each in unheard
+                if each.member in origins  # else it has left meanwhile
+                and census.around(origins[each.member]) >= settings.min_brokers
+            ]
+            yield
+        if not enough:
+            return None
         number, limit = len(silent), settings.share_percent * before // 100
         if number <= limit:
             number, before = yield from weights.in_words(silent)
             limit = settings.share_percent * before // 100
-        return Loss(number, before, limit)
+        return Loss(enough, number, before, limit)
 
-    def _hold(self, fresh: Sequence[Unheard], loss: Loss, now_ms: int) -> Changes[list[Unheard]]:
+    def _hold(self, loss: Loss, now_ms: int) -> Changes[list[Unheard]]:
         """Hold those who are still silent, and say so; who may go after all."""
+        fresh = loss.of
         if not self._held:
             self._since_ms = now_ms
         yield from quietly(self._settle(now_ms, fresh))

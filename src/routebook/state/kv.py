@@ -2,14 +2,17 @@
 
 A namespace appears with its first key and stays when its last key goes. Changes are previewed,
 written to disk by whoever owns the file, and only then applied, so what a reader sees is durable.
+
+A pair is paid for by the host that set it last; nobody pays for those that were there at the start.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from sys import intern
 
 from routebook.events import Cause, Event, KvChanged
 from routebook.state import costs
-from routebook.state.account import Account, Kind
+from routebook.state.account import Account, Kind, host_of
 from routebook.state.errors import NoRoom, TableFull
 from routebook.state.revision import Revision
 
@@ -25,9 +28,41 @@ class KvChange:
     value: str | None
     peer: str = ""
 
+    @property
+    def size(self) -> int:
+        """Characters."""
+        return len(self.namespace) + len(self.key) + len(self.value or "")
+
+
+@dataclass(slots=True)
+class Reserved:
+    """Characters of changes on their way to the disk: of all, and of each host."""
+
+    total: int = 0
+    by_host: dict[str, int] = field(default_factory=dict)
+
+    def add(self, change: KvChange) -> None:
+        self._add(change, change.size)
+
+    def give_back(self, change: KvChange) -> None:
+        self._add(change, -change.size)
+
+    def _add(self, change: KvChange, size: int) -> None:
+        host = host_of(change.peer)
+        self.total += size
+        self.by_host[host] = self.by_host.get(host, 0) + size
+        if not self.by_host[host]:
+            del self.by_host[host]
+
+
+_NOTHING = Reserved()
+
 
 class KvStore:
-    """``max_bytes`` bounds all pairs together, ``max_table_bytes`` those of some namespaces."""
+    """``max_bytes`` bounds all pairs together, ``max_table_bytes`` those of some namespaces.
+
+    One host may have its share of ``max_bytes``, as of everything.
+    """
 
     def __init__(
         self,
@@ -49,11 +84,38 @@ class KvStore:
             for namespace, table in self._tables.items()
         }
         self._size = sum(map(len, self._tables)) + sum(self._sizes.values())
-        for table in self._tables.values():
-            self._charge(sum(costs.pair(key, value) for key, value in table.items()))
+        self._max_of_one = self._account.budgets.of_one_peer(max_bytes)
+        self._payers: dict[str, dict[str, str]] = {}  # hosts, of what was set since the start
+        self._size_of: dict[str, int] = {}  # characters each of them has
+        for namespace, table in self._tables.items():
+            cost = sum(costs.pair(key, value) for key, value in table.items())
+            self._account.charge(Kind.PAIRS, "", costs.namespace(namespace) + cost)
 
-    def _charge(self, amount: int) -> None:
-        self._account.charge(Kind.PAIRS, "", amount)
+    def _payer_of(self, namespace: str, key: str) -> str:
+        return self._payers.get(namespace, {}).get(key, "")
+
+    def _charge(self, payer: str, cost: int, size: int) -> None:
+        self._account.charge(Kind.PAIRS, payer, cost)
+        if payer:
+            self._size_of[payer] = held = self._size_of.get(payer, 0) + size
+            if not held:
+                del self._size_of[payer]
+
+    def _pay(self, change: KvChange, before: str | None) -> None:
+        """Let whoever made ``change`` pay for what it leaves, and nobody for what was there."""
+        namespace, key, value = change.namespace, change.key, change.value
+        if before is not None:
+            owner = self._payer_of(namespace, key)
+            self._charge(owner, -costs.pair(key, before), -len(key) - len(before))
+        payer = host_of(change.peer)
+        if namespace not in self._tables:  # for good
+            self._charge(payer, costs.namespace(namespace), len(namespace))
+        if value is not None:
+            self._charge(payer, costs.pair(key, value), len(key) + len(value))
+        if value is not None and payer:
+            self._payers.setdefault(namespace, {})[key] = intern(payer)
+        else:
+            self._payers.get(namespace, {}).pop(key, None)
 
     @property
     def tables(self) -> Mapping[str, Mapping[str, str]]:
@@ -69,20 +131,28 @@ class KvStore:
         """Raised with every change of the namespace; 0 when there is none."""
         return self._generations.get(namespace, 0)
 
-    def check(self, change: KvChange, reserved: int = 0) -> bool:
+    def check(self, change: KvChange, waiting: Reserved = _NOTHING) -> bool:
         """Whether ``change`` changes anything; raises TableFull when it would not fit.
 
-        ``reserved`` is what changes on their way to the disk may still add.
+        ``waiting`` is what changes on their way to the disk may still add.
         """
+        payer, reserved = host_of(change.peer), waiting.total
+        reserved_of_one = waiting.by_host.get(payer, 0)
         if change.value is None:
-            if reserved + len(change.namespace) + len(change.key) > self._max_bytes:
+            if reserved + change.size > self._max_bytes:
                 raise TableFull("changes of key-value pairs", self._max_bytes, "maxKvBytes")
+            self._check_share(payer, reserved_of_one + change.size, "changes of key-value pairs")
             return self.find(change.namespace, change.key) is not None
         before = self.find(change.namespace, change.key)
         growth = len(change.value) - len(before or "") + (len(change.key) if before is None else 0)
         growth += 0 if change.namespace in self._tables else len(change.namespace)
         if growth > 0 and self._size + reserved + growth > self._max_bytes:
             raise TableFull("key-value pairs", self._max_bytes, "maxKvBytes")
+        owner = self._payer_of(change.namespace, change.key)
+        moved = len(change.key) + len(before) if before is not None and owner != payer else 0
+        if growth + moved > 0:
+            size = self._size_of.get(payer, 0) + reserved_of_one + growth + moved
+            self._check_share(payer, size, "key-value pairs")
         limit = self._max_table_bytes.get(change.namespace)
         size = self._sizes.get(change.namespace, 0) + reserved + growth
         if limit is not None and growth > 0 and size > limit:
@@ -90,9 +160,16 @@ class KvStore:
             raise TableFull(what, limit, "characters; delete some first")
         cost = costs.pair(change.key, change.value)
         cost -= 0 if before is None else costs.pair(change.key, before)
-        if (reason := self._account.refusal("", cost)) is not None:
+        cost += 0 if change.namespace in self._tables else costs.namespace(change.namespace)
+        taken_over = costs.pair(change.key, before) if before is not None and moved else 0
+        if (reason := self._account.refusal(payer, cost, moved=taken_over)) is not None:
             raise NoRoom(reason)
         return before != change.value
+
+    def _check_share(self, payer: str, size: int, what: str) -> None:
+        if payer and size > self._max_of_one:
+            settings = "maxKvBytes, memoryPeerPercent"
+            raise TableFull(f"{what} of {payer}", self._max_of_one, settings)
 
     def preview(
         self, changes: Iterable[KvChange]
@@ -117,14 +194,13 @@ class KvStore:
             before = self.find(change.namespace, change.key)
             if before == change.value:
                 continue
+            self._pay(change, before)
             if change.namespace not in self._tables:
                 self._size += len(change.namespace)
             table = self._tables.setdefault(change.namespace, {})
-            self._charge(0 if before is None else -costs.pair(change.key, before))
             if change.value is None:
                 growth = -len(change.key) - len(table.pop(change.key))
             else:
-                self._charge(costs.pair(change.key, change.value))
                 growth = len(change.value) - len(before or "")
                 growth += len(change.key) if before is None else 0
                 table[change.key] = change.value

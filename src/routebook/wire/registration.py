@@ -147,13 +147,13 @@ def decode_registration(
     compressed: bool,
     max_frame: int,
     max_topics: int,
-    max_decoded: int = 2**60,
+    room: "DecodingRoom | None" = None,
 ) -> Slices[RegistrationBody]:
     """Raises BadRequest for a body that cannot be read or holds too many topics.
 
-    ``max_decoded``: bytes of memory the decoded form may take, as far as it is counted.
+    ``room``: what the decoded form may take, as far as it is counted; a new one for each body.
     """
-    room = _Room(max_topics, max_decoded)
+    room = room or DecodingRoom(max_topics)
     if version < 0:
         raise BadRequest(f"version {version} is not one of RocketMQ's")
     if not body:
@@ -194,7 +194,7 @@ def _check_count(topics: int, max_topics: int) -> None:
 
 
 def _decode_compressed(
-    body: bytes, version: int, max_frame: int, max_topics: int, room: "_Room"
+    body: bytes, version: int, max_frame: int, max_topics: int, room: "DecodingRoom"
 ) -> Slices[RegistrationBody]:
     pieces = Inflation(body, max_frame * INFLATED_PER_FRAME)
     data_version: DataVersion | None = decode_data_version((yield from pieces.taken()))
@@ -307,7 +307,7 @@ def _is_small(text: bytes) -> bool:
 
 
 def _decode_body(
-    kind: "_Kind", text: bytes, wrapper_of: Callable[[Any], "_Wrapper | None"], room: "_Room"
+    kind: "_Kind", text: bytes, wrapper_of: Callable[[Any], "_Wrapper | None"], room: "DecodingRoom"
 ) -> Slices[Any]:
     """``_decode_slices`` for a body whose tables may be large: they are read in pieces."""
     if len(text) <= MAX_WHOLE:
@@ -336,7 +336,7 @@ def _cut_off(
     text: bytes,
     topics: dict[str, TopicConfig],
     mappings: dict[str, MappingInfo],
-    room: "_Room",
+    room: "DecodingRoom",
     *,
     strict: bool,
 ) -> Slices[bytes]:
@@ -351,7 +351,7 @@ def _cut_off(
 
 
 def _collected(
-    pieces: Generator[dict[str, T] | None, None, bytes], found: dict[str, T], room: "_Room"
+    pieces: Generator[dict[str, T] | None, None, bytes], found: dict[str, T], room: "DecodingRoom"
 ) -> Slices[bytes]:
     while True:
         try:
@@ -403,17 +403,17 @@ def _joined(cut_off: dict[str, T], left: dict[str, T] | None) -> dict[str, T] | 
     return cut_off
 
 
-class _Room:
+class DecodingRoom:
     """How many entries its tables may have, and how much memory the decoded form may take."""
 
-    def __init__(self, entries: int, limit: int) -> None:
+    def __init__(self, entries: int, limit: int = 2**60) -> None:
         self.entries = entries
+        self.taken = 0
         self._limit = limit
-        self._left = limit
 
     def take(self, amount: int) -> None:
-        self._left -= amount
-        if self._left < 0:
+        self.taken += amount
+        if self.taken > self._limit:
             raise BodyTooLarge("the decoded registration", self._limit)
 
 

@@ -34,22 +34,21 @@ def added(latest: LatestRecords, events: list[Event]) -> None:
 
 
 def test_large_values_push_out_the_oldest_by_their_bytes() -> None:
-    told: list[int] = []
-    latest = LatestRecords(1_000_000, told.append)
-    added(latest, [written("v" * 100_000) for _ in range(50)])
+    latest = LatestRecords(1_000_000)
+    for seq in range(1, 51):
+        latest.add(Record(seq, 0, 0, "node", written("v" * 100_000)))
+        assert latest.bytes <= 1_000_000
     assert seqs(latest) == [47, 48, 49, 50]
-    assert told[-1] == latest.bytes <= 1_000_000
-    assert max(told) <= 1_000_000
 
 
 def test_the_last_one_is_kept_whatever_it_takes() -> None:
-    latest = LatestRecords(1_000, lambda taken: None)
+    latest = LatestRecords(1_000)
     added(latest, [written("v" * 100_000), refused(), written("w" * 100_000)])
     assert seqs(latest) == [3]
 
 
 def test_small_records_are_bounded_by_their_number() -> None:
-    latest = LatestRecords(1_000_000_000, lambda taken: None)
+    latest = LatestRecords(1_000_000_000)
     added(latest, [refused()] * (MAX_RECORDS + 5))
     assert len(latest) == MAX_RECORDS
     assert latest.bytes == MAX_RECORDS * cost_of(refused())
@@ -65,7 +64,7 @@ def test_a_change_of_topics_is_charged_for_the_longest_names(length: int) -> Non
 def test_packed_records_are_smaller_and_stay_what_they_were_while_more_come_and_go() -> None:
     changes = tuple(QueueChange(f"topic-{each}", None, (1, 1, 6, 0)) for each in range(10))
     event = TopicsChanged(cluster="c", broker="b", changes=changes, **NOTE)  # type: ignore[arg-type]
-    latest = LatestRecords(12 * cost_of(event), lambda taken: None)
+    latest = LatestRecords(12 * cost_of(event))
     added(latest, [event] * 12)
     packing = latest.pack()
     for _ in range(9):
@@ -86,6 +85,26 @@ def test_packed_records_are_smaller_and_stay_what_they_were_while_more_come_and_
     added(latest, [written("v" * 1_000_000)])
     assert len(latest) == 1
     assert latest.bytes == cost_of(written("v" * 1_000_000)) != before
+
+
+def test_records_are_charged_to_the_host_whose_request_made_them_until_they_are_forgotten() -> None:
+    def by(host: int, port: int) -> Event:
+        note = {**NOTE, "peer": f"10.0.0.{host}:{port}"}
+        return KvChanged(namespace="n", key="k", before=None, after="v" * 1000, **note)  # type: ignore[arg-type]
+
+    cost = cost_of(by(1, 10))
+    latest = LatestRecords(10 * cost)
+    added(latest, [by(1, 10), by(1, 11), by(2, 10)])
+    assert latest.by_host == {"10.0.0.1": 2 * cost, "10.0.0.2": cost}
+    packing = latest.pack()
+    next(packing)
+    assert sum(latest.by_host.values()) == latest.bytes < 3 * cost
+    list(packing)
+    assert sum(latest.by_host.values()) == latest.bytes
+    for seq in range(4, 60):
+        latest.add(Record(seq, 0, 0, "node", by(3, 10)))
+        assert sum(latest.by_host.values()) == latest.bytes
+    assert latest.by_host == {"10.0.0.3": 10 * cost}
 
 
 def seqs(latest: LatestRecords) -> list[int]:

@@ -48,11 +48,31 @@ async def test_at_the_limit_nothing_more_is_taken_until_there_is_room() -> None:
     assert reason is not None
     assert f"{960 * MIB} of {LIMIT} bytes" in reason
     assert account.refusal("10.0.0.1", 0) is None, "what takes nothing more is welcome"
-    assert watch.status()["pressed"] is True
+    assert watch.status({})["pressed"] is True
 
     process.resident = 900 * MIB
     await watch.look()
     assert account.refusal("10.0.0.1", 1) is None
+
+
+def test_a_peer_is_told_of_with_all_that_is_held_for_it_whatever_for() -> None:
+    account, process = Account(shared_out(LIMIT)), Process()
+    account.charge(Kind.TOPICS, "10.0.0.1", 500)
+    account.charge(Kind.PAIRS, "10.0.0.1", 50)
+    account.charge(Kind.PAIRS, "", 10_000)
+    answers = {f"10.0.1.{number}": number for number in range(1, 100)} | {"10.0.0.1": 7}
+    told = process.watch(account).status({Kind.ANSWERS: answers, Kind.PENDING: {"10.0.0.2": 90}})
+
+    assert told["peers"] == [
+        {"peer": "10.0.0.1", "bytes": 557, "kinds": {"tables": 550, "answers": 7}},
+        *({"peer": f"10.0.1.{n}", "bytes": n, "kinds": {"answers": n}} for n in range(99, 90, -1)),
+    ]
+    assert told["kinds"] == dict.fromkeys(Kind, 0) | {
+        "topics": 500,
+        "pairs": 10_050,
+        "answers": sum(answers.values()),
+        "pending": 90,
+    }
 
 
 async def test_what_brokers_leave_behind_is_given_back_once() -> None:

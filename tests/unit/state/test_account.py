@@ -60,8 +60,8 @@ def mapping(queues: int) -> StaticMapping:
 def table(
     tables: int = 10 * MIB, *, peer_percent: int = 100, broker_percent: int = 100
 ) -> RouteTable:
-    budgets = Budgets(tables, tables, MIB, MIB, MIB, MIB, MIB)
-    account = Account(budgets, peer_percent=peer_percent, broker_percent=broker_percent)
+    budgets = Budgets(tables, tables, MIB, MIB, MIB, MIB, MIB, peer_percent)
+    account = Account(budgets, broker_percent=broker_percent)
     return RouteTable(
         Revision(), max_topics_per_broker=10**6, max_route_entries=10**7, account=account
     )
@@ -114,7 +114,7 @@ def test_what_leaves_is_given_back_to_the_byte() -> None:
     carried_out(routes.close_link(2, cause=Cause.CONNECTION_CLOSED, peer=""))
     check_account(routes)
     assert routes.account.tables == 0
-    assert routes.account.top_peers(10) == []
+    assert routes.account.by_peer == {}
 
 
 def test_what_does_not_fit_is_refused_with_the_setting_that_says_so() -> None:

@@ -15,6 +15,7 @@ from routebook.wire.cutting import CUT_BYTES, MARK, entries
 from routebook.wire.errors import BadRequest, BodyTooLarge
 from routebook.wire.registration import (
     MAX_WHOLE,
+    DecodingRoom,
     RegistrationBody,
     TopicConfig,
     decode_registration,
@@ -27,7 +28,7 @@ TOPICS = [f"topic-{number:05d}" for number in range(MANY)]
 TABLE: msgspec.json.Decoder[dict[str, TopicConfig]] = msgspec.json.Decoder(dict[str, TopicConfig])
 
 
-def decoded(body: bytes, version: int = 513, **limits: int) -> tuple[int, RegistrationBody]:
+def decoded(body: bytes, version: int = 513, **limits: Any) -> tuple[int, RegistrationBody]:
     """How many slices it took, and the body."""
     limits = {"max_frame": 1 << 24, "max_topics": 100_000, **limits}
     slices = decode_registration(body, version, compressed=False, **limits)
@@ -151,7 +152,7 @@ def test_more_topics_than_a_broker_may_have_are_not_read_to_the_end() -> None:
 def test_what_would_take_too_much_memory_is_refused_on_the_way(compress: bool) -> None:
     body = compressed_body(TOPICS) if compress else registration_body(TOPICS)
     with pytest.raises(BodyTooLarge, match="the decoded registration"):
-        decoded(body, max_decoded=1_000_000)
+        decoded(body, room=DecodingRoom(10**6, 1_000_000))
 
 
 def test_a_piece_no_broker_sends_is_refused_before_it_is_inflated() -> None:
