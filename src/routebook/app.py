@@ -36,8 +36,7 @@ from routebook.handlers.routes import not_found
 from routebook.handlers.services import Control, Services
 from routebook.handlers.tally import QueryTally
 from routebook.journal.errors import JournalError
-from routebook.journal.folder import PRIVATE_FILE
-from routebook.journal.modes import Readers, closed_to
+from routebook.journal.modes import Readers
 from routebook.journal.view import View
 from routebook.recovery import catch_up_kv, recover, restate, restore
 from routebook.server import kvfile, remoteconfig
@@ -45,12 +44,13 @@ from routebook.server.available import memory_limit
 from routebook.server.catchup import CatchUp
 from routebook.server.chronicle import NODE_ID, Chronicle
 from routebook.server.descriptors import connections_within
-from routebook.server.durable import clear_away, open_to_others
+from routebook.server.durable import clear_away
 from routebook.server.eventlog import log_event
 from routebook.server.kvfile import KvFile
 from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.memorywatch import LOOK_EVERY_S, MemoryWatch
+from routebook.server.modes import warn_of_modes
 from routebook.server.notify import MinBrokerNotifier
 from routebook.server.remoteconfig import RemoteConfig
 from routebook.server.service import Service
@@ -502,22 +502,7 @@ class NameServer:
         data_dir, kv_path = self._settings.data_dir, self._settings.kv_path
         logger.info("routebook %s, data folder %s", __version__, data_dir)
         folder = self._chronicle.folder
-        readers = Readers(self._settings.memory.readable_by)
-        modes = {kv_path: PRIVATE_FILE}
-        if folder is not None:
-            modes |= {data_dir: readers.way_mode, folder: readers.folder_mode}
-            for way in closed_to(readers, folder):
-                logger.warning(
-                    "journalReadableBy=%s, but %s lets nobody else through; chmod +x it",
-                    readers,
-                    way,
-                )
-        if found := open_to_others(modes):
-            logger.warning(
-                "others may read what applications put here: %s; to keep it to the node, chmod 700"
-                " folders and chmod 600 files",
-                ", ".join(found),
-            )
+        warn_of_modes(data_dir, folder, kv_path, Readers(self._settings.memory.readable_by))
         if self._fewer:
             logger.info("%s", self._fewer)
         if self._settings.ignored:

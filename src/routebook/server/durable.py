@@ -3,13 +3,11 @@
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from routebook.journal.folder import PRIVATE_FILE, make_folder, sync_folder
-
-_OTHERS = 0o077
 
 
 def replace_file(path: Path, text: bytes) -> None:
@@ -51,17 +49,6 @@ def clear_away(path: Path) -> None:
             with suppress(OSError), temporary.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 temporary.unlink()
-
-
-def open_to_others(modes: Mapping[Path, int]) -> list[str]:
-    """Those paths where others than their owner may do more than they should, and their modes."""
-    found: list[str] = []
-    for path, wanted in modes.items():
-        with suppress(OSError):
-            mode = stat.S_IMODE(path.stat().st_mode)
-            if mode & _OTHERS & ~wanted:
-                found.append(f"{path} ({mode:o})")
-    return found
 
 
 @contextmanager
