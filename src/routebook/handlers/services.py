@@ -61,7 +61,7 @@ class Control:
 class Services:
     """The parts of a node, joined by ``app``. ``live`` is replaced whole when it changes.
 
-    ``carry_on`` does work nobody waits for, a slice at a time.
+    ``carry_on`` does work nobody waits for, a slice at a time. ``erred`` counts mistakes of ours.
     """
 
     routes: RouteTable
@@ -82,6 +82,7 @@ class Services:
     update_config: Callable[[str, Caller], Awaitable[None]]
     control: Control
     carry_on: Callable[[Slices[Any]], None] = finished
+    erred: Callable[[str, BaseException], None] = lambda what, error: None
     find_in_production: Callable[[Command], Awaitable[Reply]] | None = None
 
     def refused(self, request: Command, caller: Caller, reason: str) -> None:
