@@ -27,6 +27,9 @@ def add_places(parser: argparse.ArgumentParser) -> None:
         help="interpreter that has routebook installed",
     )
     parser.add_argument(
+        "--before", type=Path, help="interpreter that has another version, measured beside"
+    )
+    parser.add_argument(
         "--java-jars",
         type=Path,
         default=ROOT / ".peers/namesrv-5.5.0",

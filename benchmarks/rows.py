@@ -28,6 +28,9 @@ LOAD_ROWS = (
     LoadRow("300-brokers", "16 connections, one in flight, topic on 300", 16, 1, TOPIC_ON_300),
 )
 REAL_SERVERS = ("routebook", "java")
+BEFORE = "before"  # another version of Routebook
+TITLES = {"routebook": "Routebook", "java": "Java", BEFORE: "before"}
+_RATIOS = ("rps", "p50_us", "p99_us", "p999_us", "server_us_per_query")
 START, CHANGED, UNCHANGED = "start", "register-changed", "register-unchanged"
 ALL_ROWS = (START, *(row.key for row in LOAD_ROWS), CHANGED, UNCHANGED)
 
@@ -69,10 +72,30 @@ def spread(rounds: Sequence[Measured], name: str, form: str = ",.0f", unit: floa
     return f"{statistics.median(values):{form}} ({low:{form}}..{high:{form}})"
 
 
-def ratio(found: dict[str, list[Measured]], name: str) -> str:
-    if "routebook" not in found or "java" not in found:
+def ratio(found: dict[str, list[Measured]], name: str, other: str = "java") -> str:
+    if "routebook" not in found or other not in found:
         return "-"
-    return f"{median(found['routebook'], name) / median(found['java'], name):.2f}"
+    return f"{median(found['routebook'], name) / median(found[other], name):.2f}"
+
+
+def figure_table(
+    title: str,
+    names: Sequence[str],
+    rows: Sequence[tuple[dict[str, list[Measured]], str, str, str]],
+) -> Iterator[str]:
+    """Markdown: a column for each server, and Routebook divided by each other one.
+
+    ``rows``: what was measured by server, the figure of it, its title and its form.
+    """
+    others = [name for name in names if name != "routebook"]
+    heads = [title, *(TITLES[name] for name in names)]
+    heads += [f"Routebook / {TITLES[name]}" for name in others]
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
+    for found, figure, text, form in rows:
+        cells = [spread(found[name], figure, form) if name in found else "-" for name in names]
+        cells += [ratio(found, figure, name) for name in others]
+        yield f"| {text} | {' | '.join(cells)} |"
 
 
 def markdown(results: Results) -> Iterator[str]:
@@ -93,21 +116,18 @@ def markdown(results: Results) -> Iterator[str]:
                 f"| {spread(rounds, 'server_us_per_query', '.1f')} | {errors} |"
             )
         found = results[row.key]
-        yield (
-            f"| | **Routebook / Java** | **{ratio(found, 'rps')}** | {ratio(found, 'p50_us')} "
-            f"| {ratio(found, 'p99_us')} | {ratio(found, 'p999_us')} "
-            f"| {ratio(found, 'server_us_per_query')} | |"
-        )
+        for other in ("java", BEFORE):
+            if other in found:
+                rate, *figures = [ratio(found, name, other) for name in _RATIOS]
+                cells = f"**{rate}** | {' | '.join(figures)}"
+                yield f"| | **Routebook / {TITLES[other]}** | {cells} | |"
     if loads:
         yield ""
     others = [other for other in OTHER_FIGURES if other.row in results]
     if others:
-        yield "| other figures | Routebook | Java | Routebook / Java |"
-        yield "|---|---|---|---|"
-    for other in others:
-        found = results[other.row]
-        cells = [
-            spread(found[name], other.figure, other.form) if name in found else "-"
-            for name in REAL_SERVERS
-        ]
-        yield f"| {other.title} | {' | '.join(cells)} | {ratio(found, other.figure)} |"
+        names = [name for name in TITLES if any(name in results[other.row] for other in others)]
+        yield from figure_table(
+            "other figures",
+            names,
+            [(results[other.row], other.figure, other.title, other.form) for other in others],
+        )

@@ -31,6 +31,7 @@ from benchmarks.probing import Probe, Registrar, probe_quietly, probe_while_regi
 from benchmarks.records import Measured, add_places, note, save
 from benchmarks.rows import (
     ALL_ROWS,
+    BEFORE,
     CHANGED,
     LOAD_ROWS,
     REAL_SERVERS,
@@ -278,12 +279,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers are stopped on the way out
     options = parsed_arguments(arguments)
     try:
-        launcher = Launcher(two_cores(), options.python, options.java_jars)
+        launcher = Launcher(two_cores(), options.python, options.java_jars, options.before)
         with tempfile.TemporaryDirectory(prefix="bench-load-") as classes:
             benchmark = Benchmark(
                 launcher,
                 Generator(Path(classes)),
-                servers=[name for name in REAL_SERVERS if name in options.servers],
+                servers=[
+                    *([BEFORE] if options.before else []),
+                    *(name for name in REAL_SERVERS if name in options.servers),
+                ],
                 calibrated="null" in options.servers,
                 rounds=options.rounds,
                 seconds=options.seconds,

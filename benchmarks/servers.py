@@ -115,6 +115,7 @@ class Launcher:
     cores: Cores
     python: Path
     java_jars: Path
+    before: Path | None = None  # interpreter that has another version of Routebook
 
     def start(
         self,
@@ -138,8 +139,8 @@ class Launcher:
         home = Path(folder.name)
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home)}
         match name:
-            case "routebook":
-                command = self._routebook(port)
+            case "routebook" | "before":
+                command = self._routebook(port, self.before if name == "before" else self.python)
                 environment["ROUTEBOOK_DATA_DIR"] = str(data_dir or home / "data")
                 environment |= {f"ROUTEBOOK_{key}": text for key, text in (settings or {}).items()}
             case "java":
@@ -171,11 +172,13 @@ class Launcher:
         server.start_seconds = time.perf_counter() - started
         return server
 
-    def _routebook(self, port: int) -> list[str]:
-        if not self.python.exists():
-            raise CannotRun(f"{self.python} is missing: run make install")
+    def _routebook(self, port: int, python: Path | None) -> list[str]:
+        if python is None:
+            raise CannotRun("no interpreter has the version before: name one with --before")
+        if not python.exists():
+            raise CannotRun(f"{python} is missing: run make install")
         listen = ["--listen-port", str(port), "--bind-address", "127.0.0.1"]
-        return [str(self.python), "-m", "routebook", "serve", *listen]
+        return [str(python), "-m", "routebook", "serve", *listen]
 
     def _java(self, port: int, home: Path) -> list[str]:
         if not list(self.java_jars.glob("rocketmq-namesrv-*.jar")):

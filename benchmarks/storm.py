@@ -32,7 +32,7 @@ from benchmarks.frames import (
 )
 from benchmarks.probing import Probe, Registrar, probe_while_registering
 from benchmarks.records import Measured, add_places, note, save
-from benchmarks.rows import REAL_SERVERS, ratio, spread
+from benchmarks.rows import BEFORE, REAL_SERVERS, TITLES, figure_table
 from benchmarks.servers import JAVA_HEAP, CannotRun, Launcher, Server, two_cores
 
 DEADLINE_S = 300.0
@@ -102,13 +102,8 @@ def seconds_until_half_are_gone(
 
 
 def markdown(results: dict[str, list[Measured]]) -> Iterator[str]:
-    yield "| figure | Routebook | Java | Routebook / Java |"
-    yield "|---|---|---|---|"
-    for figure, title, form in FIGURES:
-        cells = [
-            spread(results[name], figure, form) if name in results else "-" for name in REAL_SERVERS
-        ]
-        yield f"| {title} | {' | '.join(cells)} | {ratio(results, figure)} |"
+    rows = [(results, figure, title, form) for figure, title, form in FIGURES]
+    return figure_table("figure", [name for name in TITLES if name in results], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -120,10 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--servers", default=",".join(REAL_SERVERS), help="default: %(default)s")
     add_places(parser)
     options = parser.parse_args(arguments)
-    names = options.servers.split(",")
+    names = [*([BEFORE] if options.before else []), *options.servers.split(",")]
     results: dict[str, list[Measured]] = {name: [] for name in names}
     try:
-        launcher = Launcher(two_cores(), options.python, options.java_jars)
+        launcher = Launcher(two_cores(), options.python, options.java_jars, options.before)
         registrations = registrations_of(options.brokers, options.topics)
         for _ in range(options.rounds):
             for name in names:

@@ -185,7 +185,9 @@ def measured(server: Server, case: Case) -> Measured:
     }
 
 
-def run(launcher: Launcher, world: World, wanted: Callable[[Case], bool]) -> dict[str, Measured]:
+def run(
+    launcher: Launcher, name: str, world: World, wanted: Callable[[Case], bool]
+) -> dict[str, Measured]:
     cases = [case for case in world.cases if wanted(case)]
     if not cases:
         return {}
@@ -196,7 +198,7 @@ def run(launcher: Launcher, world: World, wanted: Callable[[Case], bool]) -> dic
             path = Path(folder) / "kvConfig.json"
             path.write_bytes(world.pairs())
             settings["KV_CONFIG_PATH"] = str(path)
-        server = launcher.start("routebook", settings=settings)
+        server = launcher.start(name, settings=settings)
         try:
             with contextlib.ExitStack() as cleanup:
                 for frames in world.brokers():
@@ -236,21 +238,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="How long one peer keeps another waiting.")
     parser.add_argument("--quick", action="store_true", help="a fiftieth of everything")
     parser.add_argument("--cases", default="", help="only those whose names contain one of these")
-    parser.add_argument("--before", type=Path, help="interpreter that has the version before")
     add_places(parser)
     options = parser.parse_args(arguments)
     words = [word for word in options.cases.split(",") if word]
     scale = Scale(50 if options.quick else 1)
     results: dict[str, dict[str, Measured]] = {}
-    pythons = {"before": options.before} if options.before else {}
+    servers = {"before": "before"} if options.before else {}
     try:
         cores = two_cores()
-        for name, python in {**pythons, "now": options.python}.items():
-            launcher = Launcher(cores, python, options.java_jars)
+        launcher = Launcher(cores, options.python, options.java_jars, options.before)
+        for name, server in {**servers, "now": "routebook"}.items():
             results[name] = {}
             for world in worlds(scale):
                 results[name] |= run(
-                    launcher, world, lambda case: not words or any(w in case.name for w in words)
+                    launcher,
+                    server,
+                    world,
+                    lambda case: not words or any(w in case.name for w in words),
                 )
     except (CannotRun, UnexpectedAnswer) as error:
         note(str(error))

@@ -61,6 +61,7 @@ from routebook.state.kv import KvStore
 from routebook.state.listening import Stall
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
+from routebook.wire.address import Address
 from routebook.wire.command import Command, Reply
 
 logger = logging.getLogger(__name__)
@@ -291,7 +292,7 @@ class NameServer:
 
     @property
     def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return str(Address(self.host, self.port))
 
     def erred(self, what: str, error: BaseException) -> None:
         """Count an error of something that goes on beside the node, in its health."""

@@ -145,20 +145,31 @@ async def test_a_registration_that_has_changed_something_is_not_begun_anew(tmp_p
         assert len(made.slices) == long
 
 
-async def test_one_that_takes_long_is_begun_anew_once_and_the_next_one_is_not(
-    tmp_path: Path,
-) -> None:
+async def test_one_that_takes_long_goes_on_where_no_other_does(tmp_path: Path) -> None:
     async with bench(tmp_path) as (made, port), AsyncExitStack() as stack:
         long = int(TRIAL_S / SLICE_S) * 2
         [peer] = await Crowd(port, stack).open(FLOOD, 1)
         ask(peer, raw.REGISTER, "first", long)
         assert (await peer.read()).code == raw.SUCCESS
-        ask(peer, raw.REGISTER, "second", long)
-        assert (await peer.read()).code == raw.SUCCESS
+        assert len(made.slices) == long
+
+
+async def test_of_two_that_take_long_one_is_begun_anew_once_and_its_next_one_is_not(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path) as (made, port), AsyncExitStack() as stack:
+        long = int(TRIAL_S / SLICE_S) * 2
+        [one, two] = await Crowd(port, stack).open(FLOOD, 2)
+        ask(one, raw.REGISTER, "one", long)
+        await begun(made)
+        ask(two, raw.REGISTER, "two", long)
+        assert (await one.read()).code == (await two.read()).code == raw.SUCCESS
+        ask(two, raw.REGISTER, "next", long)
+        assert (await two.read()).code == raw.SUCCESS
         had = Counter(made.slices)
-        assert long < had["first"] <= long * 1.6
-        assert had["second"] == long
-        assert made.finished == ["first", "second"]
+        assert had["one"] == had["next"] == long
+        assert long < had["two"] <= long * 1.6
+        assert made.finished == ["one", "two", "next"]
 
 
 async def test_a_flood_of_calls_leaves_registrations_their_slices(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from routebook.handlers.routes import not_found, wants_standard, zone_of
 from routebook.handlers.services import Answer, Caller
 from routebook.server.port import Port
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
+from routebook.wire.address import Address
 from routebook.wire.codes import RequestCode, ResponseCode
 from routebook.wire.command import Command, Reply
 from routebook.wire.errors import BadRequest
@@ -185,7 +186,7 @@ class Relay:
 
     @property
     def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return str(Address(self.host, self.port))
 
     def status(self) -> RelayStatus:
         now_s, outage, chosen = self._clock(), self._upstream.outage, self._client.chosen

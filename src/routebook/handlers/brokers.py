@@ -141,9 +141,11 @@ def _shapes(topics: dict[str, TopicConfig]) -> Slices[tuple[dict[str, QueueShape
     items = iter(topics.items())
     while chunk := list(islice(items, TOPICS_A_SLICE)):
         keys, configs = zip(*chunk, strict=True)
-        names = list(map(_name_of, configs))
-        if None in names or "" in names:
-            names = [name or key for key, name in zip(keys, names, strict=True)]
+        names = tuple(map(_name_of, configs))
+        if names == keys:
+            names = keys  # whose hashes are known
+        elif None in names or "" in names:
+            names = tuple(name or key for key, name in zip(keys, names, strict=True))
         if max(map(len, names)) > MAX_WIDE_NAME:
             for name in names:
                 check_name("a topic name", name)

@@ -10,6 +10,7 @@ one in its ext fields can at most confuse the numbering of its own answers.
 
 import re
 from struct import Struct
+from typing import Protocol
 
 from routebook.handlers.tally import KNOWN, Cell, QueryTally
 from routebook.wire.codes import RequestCode, ResponseCode
@@ -26,6 +27,13 @@ MAX_BYTES = 64 * 1024 * 1024
 ENTRY_BYTES = 600  # beside its key and its body
 
 Parts = tuple[bytes, bytes, bytes, bytes, bytes]
+
+
+class Memo(Protocol):
+    """Whole answers to headers met before."""
+
+    def find(self, header: bytes) -> Parts | None: ...
+    def keep(self, header: bytes, request: Command, reply: Reply) -> None: ...
 
 
 class AnswerMemo:

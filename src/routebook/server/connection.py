@@ -11,17 +11,18 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Generator
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from routebook.events import Cause
-from routebook.handlers.memo import Parts
 from routebook.handlers.services import Answer, Caller
+from routebook.server.greeting import Greeting, opened_tls
 from routebook.server.longanswer import LongAnswer
 from routebook.server.pending import KINDS, SHARES, Awaited, Share
+from routebook.server.receiving import LARGE_READ
 from routebook.server.rota import Lane
-from routebook.server.tls import CLIENT_HELLO, TlsSession
+from routebook.server.tls import TlsSession
 from routebook.state.account import host_of
-from routebook.wire import proxy
+from routebook.wire.address import Address
 from routebook.wire.codec import (
     MAX_REQUEST_HEADER,
     decode_command,
@@ -52,13 +53,6 @@ Dispatch = Callable[[Command, Caller], Answer]
 """Answers a request; never raises."""
 
 
-class Memo(Protocol):
-    """Whole answers to headers met before, as ``AnswerMemo`` keeps them."""
-
-    def find(self, header: bytes) -> Parts | None: ...
-    def keep(self, header: bytes, request: Command, reply: Reply) -> None: ...
-
-
 class Connection(asyncio.Protocol):
     def __init__(self, port: "Port") -> None:
         self._port = port
@@ -67,7 +61,6 @@ class Connection(asyncio.Protocol):
         self._now_s = port.clock.now_s
         self._decoder = FrameDecoder(port.max_frame)
         self._receive: Callable[[bytes], None] = self._greet
-        self._greeting = b""
         self._tls: TlsSession | None = None
         self._long: LongAnswer | None = None  # the one being worked on
         self._laborious = False  # the last registration took longer than most
@@ -75,6 +68,7 @@ class Connection(asyncio.Protocol):
         self._paused = False  # the peer does not read
         self._unread = 0  # bytes of answers it has not, since it stopped reading
         self._held = False  # the input budget is used up
+        self._resting = False  # it sent much, and is read from again in another turn
         self._in_line = False  # for another turn
         self._stashed: Frame | None = None  # a call that waits for its turn
         self._charged = False
@@ -90,14 +84,19 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
-        self.caller = Caller(self._port.next_link(), _peer_text(peername[0], peername[1]))
-        self._expects_proxy = self._port.trusts_proxy(peername[0])
+        self.caller = Caller(self._port.next_link(), str(Address(*peername[:2])))
+        self._greeting = Greeting(expects_proxy=self._port.trusts_proxy(peername[0]))
         self._port.opened(self)
 
     def data_received(self, data: bytes) -> None:
         self.active_at = self._clock.tick_s
-        if not self._closing:
-            self._receive(data)
+        if self._closing:
+            return
+        if len(data) >= LARGE_READ and not self._resting:
+            self._resting = True
+            self._update_reading()
+            self._port.receiving.put(self)
+        self._receive(data)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
@@ -119,47 +118,26 @@ class Connection(asyncio.Protocol):
         self._update_reading()
         self._proceed()
 
-    # -- the first bytes: a PROXY header, TLS, or neither
+    # -- the first bytes
 
     def _greet(self, data: bytes) -> None:
-        self._greeting += data
         if self.partial_since is None:
             self.partial_since = self._now_s()  # until the first frame
-        if self._expects_proxy and not self._take_proxy_header():
-            return
-        if not self._greeting:
-            self.partial_since = None
-            return
-        data, self._greeting = self._greeting, b""
-        settings = self._port.tls_settings
-        if data[0] == CLIENT_HELLO and settings.mode != "disabled":
-            context = self._port.tls_context
-            if context is None:
-                self.offend("TLS is not set up here (tls.server.certPath, tls.server.keyPath)")
-                return
-            self._tls = TlsSession(context)
-            self._receive = self._decrypt
-        elif settings.mode == "enforcing":
-            self.offend("plain text where TLS is enforced")
-            return
-        else:
-            self._receive = self._frames
-        self._receive(data)
-
-    def _take_proxy_header(self) -> bool:
-        """Whether the PROXY header, if any, is behind us."""
         try:
-            claim = proxy.parse(self._greeting)
+            rest = self._greeting.take(data)
+            if rest is None:
+                return
+            if self._greeting.source is not None:
+                self.caller = Caller(self.caller.link, str(Address(*self._greeting.source)))
+            if not rest:
+                self.partial_since = None
+                return
+            self._tls = opened_tls(rest, self._port.tls_settings, self._port.tls_context)
         except WireError as error:
             self.offend(str(error))
-            return False
-        if claim is None:
-            return False
-        self._greeting = self._greeting[claim.length :]
-        self._expects_proxy = False
-        if claim.source is not None:
-            self.caller = Caller(self.caller.link, _peer_text(*claim.source))
-        return True
+            return
+        self._receive = self._frames if self._tls is None else self._decrypt
+        self._receive(rest)
 
     def _decrypt(self, data: bytes) -> None:
         assert self._tls is not None
@@ -462,12 +440,18 @@ class Connection(asyncio.Protocol):
     @property
     def unheard(self) -> bool:
         """Whether there may be words of the peer that we have not come to."""
-        return self._held or self.busy
+        return self._held or self._resting or self.busy
+
+    def read_on(self) -> None:
+        """It is its turn to be read from again."""
+        self._resting = False
+        self._update_reading()
 
     def _update_reading(self) -> None:
         wanted = not (
             self._paused
             or self._held
+            or self._resting
             or self._in_line
             or self._long
             or len(self._pending) >= MAX_PENDING
@@ -514,7 +498,3 @@ class Connection(asyncio.Protocol):
 
 def _ignore(data: bytes) -> None:
     """Bytes of a connection that is gone."""
-
-
-def _peer_text(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

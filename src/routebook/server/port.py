@@ -11,13 +11,15 @@ from collections import deque
 from time import monotonic
 
 from routebook.events import Cause
+from routebook.handlers.memo import Memo
 from routebook.server.acceptor import Acceptor
 from routebook.server.budget import FREE_BYTES, InputBudget
-from routebook.server.connection import Connection, Dispatch, Memo
+from routebook.server.connection import Connection, Dispatch
 from routebook.server.descriptors import CONNECTION_BYTES
 from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.pending import Awaited, Pending, Share
+from routebook.server.receiving import Receiving
 from routebook.server.rota import Lane, Rota
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
 from routebook.server.unread import UnreadAnswers
@@ -47,6 +49,7 @@ class Port:
         budgets: Budgets = BUDGETS,
         upkeep: Upkeep | None = None,
     ) -> None:
+        self.loop = asyncio.get_running_loop()
         self.upkeep = upkeep or Upkeep()
         self._listen = listen
         self._behind: set[Connection] = set()  # not yet heard to the end after a stall
@@ -62,10 +65,10 @@ class Port:
         self._giving = False
         self.rota: Rota[Connection] = Rota()
         self.pending = Pending()
+        self.receiving = Receiving(self.loop.call_soon)
         self._working = False
         self._stopped = False
         self._refusing = False
-        self.loop = asyncio.get_running_loop()
         self.clock = clock or LoopClock()
         # Remainders of all connections together are free up to half of the budget.
         free = listen.max_buffered_bytes // 2 // listen.max_connections
@@ -254,7 +257,8 @@ class Port:
                     connection.proceed()
                 elif lane is Lane.REGISTRATION and connection.outlasts_its_trial:
                     self.rota.leave(lane)
-                    if connection.start_over():
+                    # Only one of a lane is open: the others are given up and begun anew.
+                    if self.rota.is_idle(Lane.LARGE) or connection.start_over():
                         self._put_large(connection)
                 if monotonic() > until:
                     break

@@ -3,7 +3,8 @@
 Long answers wait in lanes, and lanes take turns by the slice:
 
 * REGISTRATION: a broker has something new to say. Most are done within a few slices.
-* LARGE: registrations that were not, begun anew: they keep each other waiting, and nobody else.
+* LARGE: registrations that were not. They keep each other waiting, and nobody else. One that finds
+  the lane empty goes on in it; where another is open it is begun anew when its turn comes.
 * CALL: everything else, such as lists for administrators.
 
 Within a lane the hosts of peers take turns, so who sends a hundred waits for a hundred and others
@@ -53,6 +54,10 @@ class Rota(Generic[W]):
 
     def __len__(self) -> int:
         return sum(self._counts.values())
+
+    def is_idle(self, lane: Lane) -> bool:
+        """Whether no answer of ``lane`` is open."""
+        return not self._counts[lane]
 
     def put(self, lane: Lane, host: str, worker: W) -> bool:
         """Have ``worker`` wait for its turns; False where there is no room."""

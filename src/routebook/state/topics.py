@@ -9,7 +9,10 @@ away a few at a time, since there may be a hundred thousand of them.
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
+from operator import itemgetter
+from typing import cast
 
 from routebook.events import QueueChange, StaticMapping
 from routebook.slices import Slices, finished
@@ -19,9 +22,22 @@ from routebook.state.model import PERM_WRITE, Group, QueueShape
 
 TOPICS_A_SLICE = 1000
 NAMES_A_SLICE = 5000
+HOLDERS_A_SLICE = 10_000
 CLEARED_A_SLICE = 500
 ADOPTED_A_TURN = 500
 SHRUNK = 8  # times fewer topics than there were: worth a new table
+
+# QueueChange(*fields), in half the time: a registration makes thousands.
+_queue_change = partial(cast(Callable[..., QueueChange], tuple.__new__), QueueChange)
+_topic_of = itemgetter(0)
+
+
+class _WithoutWrite(dict[QueueShape, QueueShape]):
+    """Each distinct shape once, without the write bit."""
+
+    def __missing__(self, shape: QueueShape) -> QueueShape:
+        closed = self[shape] = shape.without_write()
+        return closed
 
 
 class TopicTable:
@@ -52,22 +68,36 @@ class TopicTable:
         if not self._abandoned:
             return found
         held: list[str] = []
-        for start in range(0, len(found), TOPICS_A_SLICE):
-            held += [topic for topic in found[start : start + TOPICS_A_SLICE] if self.queues(topic)]
-            yield
+        yield from self._look_at(found, lambda topic, _: held.append(topic))
         return held
 
     def names_where(self, wanted: Callable[[int], bool]) -> Slices[list[str]]:
         """Topics whose system flags, as one of its brokers tells them, are ``wanted``."""
-        names = yield from self.names()
         found: list[str] = []
-        for start in range(0, len(names), TOPICS_A_SLICE):
-            for topic in names[start : start + TOPICS_A_SLICE]:
-                shape = next(iter(self.queues(topic).values()), None)
-                if shape is not None and wanted(shape.sys_flag):
-                    found.append(topic)
-            yield
+
+        def look(topic: str, shape: QueueShape) -> None:
+            if wanted(shape.sys_flag):
+                found.append(topic)
+
+        yield from self._look_at((yield from self.names()), look)
         return found
+
+    def _look_at(
+        self, topics: Iterable[str], look: Callable[[str, QueueShape], object]
+    ) -> Slices[None]:
+        """Show those of ``topics`` that somebody holds, as the first of its brokers tells it."""
+        room = HOLDERS_A_SLICE
+        for topic in topics:
+            holders = self._queues.get(topic, {})
+            for group, shape in holders.items():
+                room -= 1
+                if group.members:
+                    look(topic, shape)
+                    break
+            room -= 1
+            if room < 0:
+                room = HOLDERS_A_SLICE
+                yield
 
     @property
     def known(self) -> int:
@@ -125,39 +155,58 @@ class TopicTable:
         A topic whose registered shape is as before keeps its present queues, unless ``rewrite``:
         permissions an administrator changed survive a registration that says nothing new.
         """
-        queues, registered = self._queues, group.registered
+        chunk, registered, queues = list(topics), group.registered, self._queues
+        if registered.keys().isdisjoint(map(_topic_of, chunk)):
+            return self._add(group, chunk, read_only=read_only)
         changes: list[QueueChange] = []
-        fresh: list[str] = []  # topics nobody had
-        read_only_shapes: dict[QueueShape, QueueShape] = {}
-        known_before, topics_before = len(registered), len(queues)
-        for topic, shape in topics:
-            after = shape
-            if read_only and shape.writable:
-                after = read_only_shapes.setdefault(shape, shape.without_write())
+        new: list[tuple[str, QueueShape]] = []
+        closed = _WithoutWrite()
+        for topic, shape in chunk:
             known = registered.get(topic)
-            said = None if after is shape else shape
             if known is None:
-                registered[topic] = shape
-                changes.append(QueueChange(topic, None, after, said))
-                if topic in queues:
-                    queues[topic][group] = after
-                else:
-                    queues[topic] = {group: after}
-                    fresh.append(topic)
-            elif rewrite or known != shape:
-                registered[topic] = shape
-                holders = queues[topic]
-                before = holders[group]
-                if before != after or known != shape:
-                    holders[group] = after
-                    changes.append(QueueChange(topic, before, after, said))
-        new = len(registered) - known_before
-        if new:
-            self.entries += new
-            self._reshaped += len(queues) != topics_before
-            self._bill(group, new, fresh)
-            self._most = max(self._most, len(queues))
-        return changes
+                new.append((topic, shape))
+                continue
+            if known == shape:
+                if not rewrite:
+                    continue
+                shape = known
+            holders = queues[topic]
+            before, after = holders[group], closed[shape] if read_only else shape
+            if before is after and known is shape:
+                continue
+            registered[topic] = shape
+            if before != after or known is not shape:
+                holders[group] = after
+                said = None if after == shape else shape
+                changes.append(_queue_change((topic, before, after, said)))
+        return changes + self._add(group, new, read_only=read_only) if new else changes
+
+    def _add(
+        self, group: Group, topics: list[tuple[str, QueueShape]], *, read_only: bool
+    ) -> list[QueueChange]:
+        """Take over topics that are new to the group."""
+        queues, before = self._queues, len(self._queues)
+        group.registered.update(topics)
+        closed = _WithoutWrite()
+        told = [(topic, closed[shape]) for topic, shape in topics] if read_only else topics
+        fresh: list[str] = []  # topics nobody had
+        for topic, shape in told:
+            holders = queues.get(topic)
+            if holders is not None:
+                holders[group] = shape
+            else:
+                queues[topic] = {group: shape}
+                fresh.append(topic)
+        self.entries += len(topics)
+        self._reshaped += len(queues) != before
+        self._bill(group, len(topics), fresh)
+        self._most = max(self._most, len(queues))
+        if not read_only:
+            return [_queue_change((topic, None, shape, None)) for topic, shape in topics]
+        return [
+            QueueChange(topic, None, after, None if after == shape else shape)
+            for (topic, shape), (_, after) in zip(topics, told, strict=True)
+        ]
 
     def _bill(self, group: Group, entries: int, topics: Collection[str]) -> None:
         """A topic is paid for by the group that has had it longest, a place by whose it is."""

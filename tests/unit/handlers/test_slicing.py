@@ -101,6 +101,20 @@ def test_a_list_is_whole_though_topics_come_and_go_while_it_is_made() -> None:
     assert set(TOPICS) - {"topic-1"} <= set(finished(names))
 
 
+@pytest.mark.parametrize("code", [206, 311])
+def test_who_is_gone_is_passed_over_in_slices_too(code: int) -> None:
+    """A topic of many brokers that have all just gone costs a look at each."""
+    desk = Desk()
+    for number in range(150):
+        desk.register(
+            f"b{number}", addr=f"a{number}:1", link=7, body=registration_body(TOPICS[:500])
+        )
+    desk.close(7)
+    slices, reply = slices_of(answer(desk, code))
+    assert reply.body == b'{"topicList":[]}'
+    assert slices >= 3
+
+
 def test_permissions_are_taken_also_when_nobody_waits_for_the_answer() -> None:
     desk = Desk()
     desk.register(body=registration_body(TOPICS))
