@@ -59,7 +59,7 @@ def begun_by(name: str, attack: Attack) -> list[str]:
     A JVM reserves more addresses than it ever uses: its heap is its bound.
     """
     limits = [f"ulimit -n {attack.files}"] if attack.files is not None else []
-    limits += [f"ulimit -v {ADDRESS_SPACE_KB}"] if name == "routebook" else []
+    limits += [f"ulimit -v {ADDRESS_SPACE_KB}"] if name != "java" else []
     return ["sh", "-c", "; ".join([*limits, 'exec "$@"']), "sh"]
 
 
@@ -106,7 +106,7 @@ def attacked(launcher: Launcher, name: str, attack: Attack) -> Result:
             result.written_mb = (written_bytes(server) - written) / 1e6
         finally:
             result.wait_ms = witness.waits.longest_ns / 1e6
-            if name == "routebook":
+            if name != "java":
                 result.loop_cpu_ms = witness.waits.longest_cpu_ns / 1e6
             result.cut_off = witness.cut_off
             result.peak_mb = witness.peak_mb
@@ -164,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = [word for word in options.attacks.split(",") if word]
     results: dict[str, dict[str, Result]] = {}
     try:
-        launcher = Launcher(two_cores(), options.python, options.java_jars)
+        launcher = Launcher(two_cores(), options.python, options.java_jars, options.before)
     except CannotRun as error:
         note(str(error))
         return 2
