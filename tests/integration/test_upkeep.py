@@ -19,8 +19,9 @@ from routebook.slices import Slices
 from support import raw
 from support.certificates import authority, identity
 from support.journals import Clock, numbered, opened, seqs, sound, written
+from support.memories import health as health_of
 from support.memories import journal_of, stopping_first
-from support.nodes import local_node
+from support.nodes import NodeProcess, local_node
 from support.raw import Peer
 from support.waiting import soon, wait_for
 
@@ -158,6 +159,17 @@ async def test_pairs_are_written_on_after_an_error_of_any_type(
         assert (await one.call(raw.PUT_KV, namespace="n", key="c", value="v")).code == raw.SUCCESS
         assert (await two.call(raw.GET_KV, namespace="n", key="a")).code == raw.QUERY_NOT_FOUND
     assert "writing the key-value file failed" in caplog.text
+
+
+def test_a_log_that_cannot_be_written_shows_in_health_and_the_node_goes_on(tmp_path: Path) -> None:
+    full = ["sh", "-c", 'exec "$@" 2>/dev/full', "sh"]
+    with NodeProcess(tmp_path, begun_by=full) as node, node.connect() as peer:
+        assert peer.call(raw.REGISTER, brokerName="x").code == raw.SYSTEM_ERROR  # a line of the log
+        told = wait_for(
+            "the error", lambda: health_of(peer)["tasks"], until=lambda tasks: tasks["errors"]
+        )
+        assert told["last_error"].startswith("writing the log: OSError: [Errno 28]")
+        assert node.stop() == 0
 
 
 async def test_what_nobody_waits_for_goes_on_after_an_error_of_any_type(
