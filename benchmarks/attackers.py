@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.fairness import EVENTS_AT_ONCE, FLOOD_HOST, HOST, PIECE
 from benchmarks.frames import UnexpectedAnswer
-from benchmarks.servers import Server
+from benchmarks.servers import CannotRun, Server
 from benchmarks.waits import Bystander
 
 READ_BYTES = 1 << 20
@@ -108,7 +108,7 @@ class Witness(Bystander):
         process = self._server.process
         if process.poll() is not None:
             raise ServerGone(f"the server died with code {process.returncode}")
-        with suppress(OSError):  # it is about to end
+        with suppress(OSError, CannotRun):  # it is about to end
             self.peak_mb = self._server.peak_rss_mb()
         if self.peak_mb > MOST_MB:
             process.kill()

@@ -77,8 +77,8 @@ def attacked(launcher: Launcher, name: str, attack: Attack) -> Result:
     except CannotRun as error:
         result.ended = f"failed: {str(error).splitlines()[0]}"
         return result
-    broker = connect(server.port)
     try:
+        broker = connect(server.port)
         # Two topics: a broker that begins with a single one is refused.
         ask(broker, register(BYSTANDER_TOPIC, body([BYSTANDER_TOPIC, "another"])))
         witness = Witness(server)
@@ -113,10 +113,10 @@ def attacked(launcher: Launcher, name: str, attack: Attack) -> Result:
             for attacker in open_still:
                 attacker.connection.close()
             witness.connection.close()
-    except (ServerGone, UnexpectedAnswer, OSError) as error:
+        broker.close()
+    except (ServerGone, UnexpectedAnswer, OSError, LookupError, ValueError) as error:
         result.ended = "; ".join(filter(None, [result.ended, f"failed: {error}"]))
     finally:
-        broker.close()
         server.kill()  # how long it takes to stop is no question here
     return result
 
