@@ -1,7 +1,7 @@
 """Refusals and conflicts as fast as a node takes them: what they leave of its disk and its past."""
 
+import random
 import time
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from support.raw import BlockingPeer
 RETAINED_MB = 50
 HOSTS = 40
 BATCH = 64
+NOISE_BYTES = 12 * MIB  # 4 packed at once, what fills again meanwhile, and a segment not packed yet
 LOG_AT_ONCE = 16 * MIB  # docs/limits.md, and 8 KiB for each second
 CHANGES = 200
 
@@ -34,14 +35,16 @@ def noise(folder: Path, seconds: float) -> None:
         changed = len(events_of(journal, TopicsChanged)), len(events_of(journal, KvChanged))
         assert min(changed) >= CHANGES, changed
         peers = [stack.enter_context(from_host(node, number + 1)) for number in range(HOSTS)]
-        batches = [_batch(number) for number in range(HOSTS)]
-        largest, answered = 0, Counter[str]()
+        chance = random.Random(14)
+        batches = [[_batch(number, chance) for _ in range(4)] for number in range(HOSTS)]
+        largest = size_before = _size(node.data_dir)
+        answered = 0
         begun = time.monotonic()
         while time.monotonic() < begun + seconds:
-            for peer, batch in zip(peers, batches, strict=True):
-                peer.send(batch)
+            for peer, made in zip(peers, batches, strict=True):
+                peer.send(chance.choice(made))
             for peer in peers:
-                answered["requests"] += _skipped(peer, BATCH)
+                answered += _skipped(peer, BATCH)
             largest = max(largest, _size(node.data_dir))
         took_s = time.monotonic() - begun
         all_written(owner)
@@ -53,13 +56,14 @@ def noise(folder: Path, seconds: float) -> None:
         check_sound(journal)
         counted = events_of(journal, NoiseCounted)
     print(
-        f"{'noise':16} {answered['requests']} requests in {took_s:.0f} s,"
+        f"{'noise':16} {answered} requests in {took_s:.0f} s,"
         f" {sum(event.refused + event.conflicts for event in counted)} of them counted only;"
         f" {largest / 1e6:.1f} MB of {RETAINED_MB} on disk at most, log {log_bytes / 1e6:.1f} MB;"
         f" all {len(before)} records of before are there",
         flush=True,
     )
     assert largest < RETAINED_MB * 1_000_000
+    assert largest - size_before < NOISE_BYTES
     assert log_bytes < LOG_AT_ONCE + took_s * 8 * 1024
 
 
@@ -74,18 +78,22 @@ def _change_much(owner: BlockingPeer) -> None:
     assert owner.call(raw.WIPE_WRITE, brokerName="owned").code == raw.SUCCESS
 
 
-def _batch(host: int) -> bytes:
-    """In turn a request that is refused and a broker that comes too late for its place."""
-    refused = {"brokerName": "\x01" * 200, "namesrvAddr": str(host)}
+def _batch(host: int, chance: random.Random) -> bytes:
+    """Requests that are refused, and now and then a broker that comes too late for its place."""
     late = Broker("owned", addr=f"10.9.0.{host + 1}:10911").fields
     body = registration_body(["orders", "refunds"], state_version=1)
     frames = (
-        raw.request(raw.REGISTER, refused, b"", opaque=number)
-        if number % 2
+        raw.request(raw.REGISTER, {"brokerName": _odd_name(chance)}, b"", opaque=number)
+        if number % 8
         else raw.request(raw.REGISTER, late, body, opaque=number)
         for number in range(BATCH)
     )
     return b"".join(frames)
+
+
+def _odd_name(chance: random.Random) -> str:
+    """As long as a record takes, and hard to pack."""
+    return "".join(map(chr, chance.choices(range(0x4E00, 0x9F00), k=200)))
 
 
 def _skipped(peer: BlockingPeer, answers: int) -> int:
