@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,10 +125,14 @@ class Launcher:
         port: int | None = None,
         data_dir: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        pairs: bytes | None = None,
+        begun_by: Sequence[str] = (),
     ) -> Server:
         """Start a server; ``data_dir``, which outlives it, and ``settings`` are for Routebook.
 
-        ``settings`` are named as in the environment, without ``ROUTEBOOK_``.
+        ``settings`` are named as in the environment, without ``ROUTEBOOK_``; ``pairs`` is the
+        key-value file the server finds. ``begun_by`` are words of a command that becomes what
+        follows them: ``sh -c 'ulimit -n 99; exec "$@"' sh``.
         """
         folder = tempfile.TemporaryDirectory(prefix=f"bench-{name}-")
         port = port or _free_port()
@@ -146,10 +150,13 @@ class Launcher:
                 command += ["--port", str(port), "--answer-bytes", str(answer_bytes)]
             case _:
                 raise CannotRun(f"no server is called {name}")
+        if pairs is not None:  # where both look for it by default
+            (home / "namesrv").mkdir()
+            (home / "namesrv/kvConfig.json").write_bytes(pairs)
         with (home / "output.log").open("wb") as output:
             started = time.perf_counter()
             process = subprocess.Popen(
-                ["taskset", "-c", str(self.cores.server), *command],
+                ["taskset", "-c", str(self.cores.server), *begun_by, *command],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,

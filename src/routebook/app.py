@@ -111,7 +111,7 @@ class NameServer:
             self._account,
             max_table_bytes={ORDER_NAMESPACE: MAX_ORDER_BYTES},
         )
-        self._kv_file = KvFile(settings.kv_path, self._kv, self._record)
+        self._kv_file = KvFile(settings.kv_path, self._kv, self._record, self._upkeep)
         guard = settings.guard
         self._routes = RouteTable(
             self._revision,
@@ -172,6 +172,7 @@ class NameServer:
                 remote=settings.allow_remote_config,
                 values_shown_to=settings.memory.kv_values_shown_to,
             ),
+            erred=self._upkeep.erred,
         )
         self._memory = MemoryWatch(self._account, shed=self._shed, pack=self._chronicle.pack)
         self._production = ProductionRoutes(settings.test_cluster)
@@ -328,6 +329,10 @@ class NameServer:
     @property
     def address(self) -> str:
         return str(Address(self.host, self.port))
+
+    def erred(self, what: str, error: BaseException) -> None:
+        """Count an error of something that goes on beside the node, in its health."""
+        self._upkeep.erred(what, error)
 
     def health(self) -> dict[str, object]:
         """How the node is, for people and for programs that watch it."""

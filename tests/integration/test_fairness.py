@@ -139,10 +139,12 @@ async def test_a_registration_of_the_same_host_does_not_wait_for_those_that_take
 async def test_a_registration_that_has_changed_something_is_not_begun_anew(tmp_path: Path) -> None:
     async with bench(tmp_path) as (made, port), AsyncExitStack() as stack:
         long = int(TRIAL_S / SLICE_S) * 2
-        [peer] = await Crowd(port, stack).open(FLOOD, 1)
-        ask(peer, raw.REGISTER, "a", long, sure="true")
-        assert (await peer.read()).code == raw.SUCCESS
-        assert len(made.slices) == long
+        one, two = await Crowd(port, stack).open(FLOOD, 2)
+        ask(one, raw.REGISTER, "large", long * 3)  # or it could go on where no other does
+        await begun(made)
+        ask(two, raw.REGISTER, "sure", long, sure="true")
+        assert (await one.read()).code == (await two.read()).code == raw.SUCCESS
+        assert made.slices.count("sure") == long
 
 
 async def test_one_that_takes_long_goes_on_where_no_other_does(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from routebook.app import NameServer
 from routebook.broker.relayupstream import MAX_ASKING
 from support import raw
 from support.brokers import Broker
+from support.health import HEALTH
 from support.misbehaving import Caller, Server, answer
 from support.nodes import local_node
 from support.raw import Peer
@@ -37,6 +38,23 @@ TOPICS = ("orders", "payments")
 async def node(tmp_path: Path) -> AsyncIterator[NameServer]:
     async with local_node(tmp_path / "node") as node:
         yield node
+
+
+async def test_refreshing_goes_on_after_a_mistake_of_ours_which_health_tells(
+    node: NameServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    turns: list[bool] = []
+
+    async def fails() -> bool:
+        turns.append(True)
+        raise LookupError("no turn")
+
+    async with local_relay(node.address, poll_s=POLL_S) as relay, Peer(relay.port) as peer:
+        monkeypatch.setattr(relay._upstream, "turn", fails)
+        await soon("the second turn", lambda: len(turns), until=lambda count: count > 1)
+        told = (await peer.call(HEALTH)).value
+    assert told["last_error"] == "refreshing failed: LookupError('no turn')"
+    assert "refreshing failed" in caplog.text
 
 
 # -- outages

@@ -3,16 +3,20 @@
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import pytest
+
 from routebook.app import NameServer
 from routebook.server.connection import TURN
 from support import raw
 from support.brokers import Broker
+from support.builders import registration_body
 from support.nodes import local_node
 from support.raw import Peer
 
 PIPELINES = 20
 DEEP = 1000
 BROKER = Broker("broker-a", addr="10.0.0.1:10911")
+CHANGED = registration_body([f"T{number}" for number in range(1, 500)], counter=2)
 
 
 def answered(node: NameServer) -> int:
@@ -39,6 +43,31 @@ async def test_a_bystander_is_answered_before_those_who_sent_thousands_are(tmp_p
             answers = [await peer.read() for _ in range(DEEP)]
             assert [answer.opaque for answer in answers] == list(range(DEEP))
         assert answered(node) == PIPELINES * DEEP + 1
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "body"),
+    [
+        pytest.param(raw.REGISTER, BROKER.fields, CHANGED, id="a-changed-registration"),
+        pytest.param(raw.HEARTBEAT, BROKER.fields, b"", id="a-heartbeat"),
+        pytest.param(raw.ALL_TOPICS, {}, b"", id="a-list"),
+        pytest.param(raw.CLUSTER_INFO, {}, b"", id="a-short-call"),
+    ],
+)
+async def test_a_flood_of_queries_leaves_the_others_their_turns(
+    tmp_path: Path, code: int, fields: dict[str, str], body: bytes
+) -> None:
+    async with AsyncExitStack() as stack:
+        node = await stack.enter_async_context(local_node(tmp_path))
+        other = await stack.enter_async_context(Peer(node.port))
+        await BROKER.register(other)
+        crowd = [await stack.enter_async_context(Peer(node.port)) for _ in range(PIPELINES)]
+        for peer in crowd:
+            peer.send_soon(raw.request(raw.ROUTE, {"topic": "T1"}) * DEEP)
+        assert (await other.ask(code, fields, body)).code == raw.SUCCESS
+        assert answered(node) <= PIPELINES * len(TURN) * 8 < PIPELINES * DEEP
+        for peer in crowd:
+            peer.abort()
 
 
 async def test_who_sent_much_has_its_turns_before_the_node_stops(tmp_path: Path) -> None:

@@ -7,14 +7,22 @@ from pathlib import Path
 import pytest
 
 from routebook import app
+from routebook.events import RecordsLost
+from routebook.handlers import dispatch
+from routebook.journal import scribe
 from routebook.journal.reader import read
+from routebook.journal.record import Record, encode
 from routebook.journal.sealer import Sealer
-from routebook.server import tls, windows
+from routebook.server import durable, kvfile, tls, windows
 from routebook.settings import TlsSettings
+from routebook.slices import Slices
+from support import raw
 from support.certificates import authority, identity
 from support.journals import Clock, numbered, opened, seqs, sound, written
+from support.memories import health as health_of
 from support.memories import journal_of, stopping_first
-from support.nodes import local_node
+from support.nodes import NodeProcess, local_node
+from support.raw import Peer
 from support.waiting import soon, wait_for
 
 
@@ -51,6 +59,24 @@ def test_the_journal_is_written_on_after_an_error_of_any_type(
     assert seqs(read(tmp_path)) == [1, 2, 3]
     sound(tmp_path)
     assert "journal: writing failed" in caplog.text
+
+
+def test_a_record_whose_encoding_fails_with_an_error_of_any_type_is_told_as_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(record: Record, before: bytes) -> bytes:
+        if record.seq == 2 and not isinstance(record.event, RecordsLost):
+            raise Odd("no line")
+        return encode(record, before)
+
+    monkeypatch.setattr(scribe, "encode", odd)
+    with opened(tmp_path) as writer:
+        for number in (1, 2, 3):
+            writer.append(numbered(number))
+        written(writer)
+        assert writer.status().lost == 1
+    assert seqs(read(tmp_path)) == [1, 2, 3]
+    sound(tmp_path)
 
 
 def test_sealing_goes_on_after_an_error_of_any_type(
@@ -112,6 +138,89 @@ async def test_tls_files_are_followed_on_after_an_error_of_any_type(
         }
         monkeypatch.setattr(tls, "_stamps", stamps)
         await soon("the next look", node.health, until=lambda health: bool(health["ok"]))
+
+
+async def test_pairs_are_written_on_after_an_error_of_any_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with local_node(tmp_path) as node, Peer(node.port) as one, Peer(node.port) as two:
+
+        def fails(path: Path, text: bytes) -> None:
+            raise Odd("no file")
+
+        monkeypatch.setattr(kvfile, "replace_file", fails)
+        for peer, key in ((one, "a"), (two, "b")):
+            peer.send_soon(raw.request(raw.PUT_KV, {"namespace": "n", "key": key, "value": "v"}))
+        codes = [(await peer.read()).code for peer in (one, two)]
+        assert codes == [raw.SYSTEM_ERROR] * 2
+        told = node.health()["tasks"]
+        assert told["last_error"] == "writing the key-value file: Odd: no file"  # type: ignore[index]
+        monkeypatch.setattr(kvfile, "replace_file", durable.replace_file)
+        assert (await one.call(raw.PUT_KV, namespace="n", key="c", value="v")).code == raw.SUCCESS
+        assert (await two.call(raw.GET_KV, namespace="n", key="a")).code == raw.QUERY_NOT_FOUND
+    assert "writing the key-value file failed" in caplog.text
+
+
+def test_a_log_that_cannot_be_written_shows_in_health_and_the_node_goes_on(tmp_path: Path) -> None:
+    full = ["sh", "-c", 'exec "$@" 2>/dev/full', "sh"]
+    with NodeProcess(tmp_path, begun_by=full) as node, node.connect() as peer:
+        assert peer.call(raw.REGISTER, brokerName="x").code == raw.SYSTEM_ERROR  # a line of the log
+        told = wait_for(
+            "the error", lambda: health_of(peer)["tasks"], until=lambda tasks: tasks["errors"]
+        )
+        assert told["last_error"].startswith("writing the log: OSError: [Errno 28]")
+        assert node.stop() == 0
+
+
+async def test_what_nobody_waits_for_goes_on_after_an_error_of_any_type(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    done: list[str] = []
+
+    def odd() -> Slices[None]:
+        yield
+        raise Odd("no work")
+
+    def sound_work() -> Slices[None]:
+        yield
+        done.append("sound")
+
+    async with local_node(tmp_path) as node:
+        node._services.carry_on(odd())
+        node._services.carry_on(sound_work())
+        await soon("the next", lambda: done, until=bool)
+        told = node.health()["tasks"]
+    assert told["last_error"] == "what nobody waited for: Odd: no work"  # type: ignore[index]
+    assert "something that nobody waited for failed" in caplog.text
+
+
+async def test_a_request_that_fails_for_a_mistake_of_ours_shows_in_health(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: object) -> None:
+        raise LookupError("no answer")
+
+    async with local_node(tmp_path) as node, Peer(node.port) as peer:
+        monkeypatch.setitem(dispatch.HANDLERS, raw.CLUSTER_INFO, fails)
+        assert (await peer.call(raw.CLUSTER_INFO)).code == raw.SYSTEM_ERROR
+        told = node.health()["tasks"]
+    assert told == {"failing": {}, "errors": 1, "last_error": "request 106: LookupError: no answer"}
+
+
+def test_sealing_goes_on_after_an_error_of_whoever_is_told_of_it(tmp_path: Path) -> None:
+    told: list[Path] = []
+
+    def odd(path: Path) -> None:
+        told.append(path)
+        raise Odd("not mine")
+
+    with opened(tmp_path, rotate_records=10, on_sealed=odd) as writer:
+        for number in range(1, 32):
+            writer.append(numbered(number))
+        wait_for("sealing", writer.status, until=lambda status: status.segments == 3)
+        wait_for("the errors", writer.status, until=lambda status: status.errors == 3)
+        assert writer.status().last_error == "not mine"
+    sound(tmp_path)
 
 
 async def test_a_snapshot_that_fails_is_said(

@@ -1,7 +1,8 @@
 """A node under its memory limit, in a cgroup of exactly that, attacked in every way we know.
 
 After each attack the node must be there and answer, and the kernel must have killed nothing for
-want of memory. Then, full to the brim, it is killed and must start again in as much.
+want of memory. Then, full to the brim, it is killed and must start again in as much. At last it is
+flooded with what it refuses, and must keep what it wrote before, on no more disk than it may take.
 """
 
 import argparse
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from siege.attacks import ATTACKS, MIB, Toll, registering
+from siege.noise import noise
 from support import raw
 from support.builders import compressed_body
 from support.cgroups import MemoryGroup
@@ -28,9 +30,13 @@ def main() -> int:
         f"{'attack':16} {'peak MiB':>8} {'resident':>8} {'tables':>7} {'taken':>6} {'refused':>7}  "
     )
     failed = []
-    for name in [options.only] if options.only else [*ATTACKS, "brim"]:
+    for name in [options.only] if options.only else [*ATTACKS, "brim", "noise"]:
         try:
-            besieged(name, options.limit * MIB, options.seconds)
+            if name == "noise":
+                with tempfile.TemporaryDirectory() as folder:
+                    noise(Path(folder), options.seconds * 2)
+            else:
+                besieged(name, options.limit * MIB, options.seconds)
         except (AssertionError, OSError, raw.Hangup) as error:
             failed.append(name)
             print(f"{name:16} FAILED {type(error).__name__}: {str(error)[:300]}")

@@ -104,8 +104,9 @@ class Upstream:
         while True:
             try:
                 all_asked = await self.turn()
-            except Exception:  # whatever one answer does, the others are to be kept fresh
+            except Exception as error:  # whatever one answer does, the others are to be kept fresh
                 logger.exception("refreshing failed")
+                self.last_error = f"refreshing failed: {error!r}"[:MAX_TEXT]
                 all_asked = True
             if self.outage is not None:
                 await asyncio.sleep(self._probe_s)

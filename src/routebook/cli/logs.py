@@ -10,8 +10,9 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TextIO
 
 from routebook.cli.lograte import LineRates, kind_of
 from routebook.printable import escaped, shortened
@@ -68,23 +69,64 @@ def _note(record: logging.LogRecord, left_out: int) -> logging.LogRecord:
     return logging.LogRecord(record.name, logging.WARNING, "", 0, text, None, None)
 
 
+def _trouble(error: BaseException) -> logging.LogRecord:
+    text = escaped(f"a log line could not be written: {error!r}")
+    return logging.LogRecord(__name__, logging.ERROR, "", 0, text, None, None)
+
+
+if TYPE_CHECKING:
+    _Stream = logging.StreamHandler[TextIO]
+else:
+    _Stream = logging.StreamHandler
+
+
+class _Output(_Stream):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - its base's name
+        raise  # it is called where an error is handled, and the writer is to know of it
+
+
+class LogWriter(logging.handlers.QueueListener):
+    """Writes lines in a thread of its own, and goes on after an error of any type.
+
+    ``on_error`` is told of each, in that thread; the log says so once until a line is written.
+    """
+
+    def __init__(self, waiting: "queue.Queue[logging.LogRecord]", output: logging.Handler) -> None:
+        super().__init__(waiting, output)
+        self.on_error: Callable[[BaseException], None] = lambda error: None
+        self._failing = False
+
+    def handle(self, record: logging.LogRecord) -> None:
+        try:
+            super().handle(record)
+        except BaseException as error:  # noqa: BLE001 - without this thread nothing is written
+            with suppress(Exception):  # whoever is told may have ended
+                self.on_error(error)
+            if not self._failing:
+                self._failing = True
+                with suppress(BaseException):  # said at once: waiting lines may be many
+                    super().handle(_trouble(error))
+        else:
+            self._failing = False
+
+
 @contextmanager
-def logging_to_stderr(level: int = logging.INFO) -> Iterator[None]:
+def logging_to_stderr(level: int = logging.INFO) -> Iterator[LogWriter]:
     """Log in the background until the block ends, then write out what is waiting."""
     waiting: queue.Queue[logging.LogRecord] = queue.Queue(_MAX_WAITING)
     handler = _QueueHandler(waiting)
     formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s")
     formatter.converter = time.gmtime
     formatter.datefmt = "%Y-%m-%dT%H:%M:%S"
-    output = logging.StreamHandler(sys.stderr)
+    output = _Output(sys.stderr)
     output.setFormatter(formatter)
-    listener = logging.handlers.QueueListener(waiting, output)
+    listener = LogWriter(waiting, output)
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level)
     listener.start()
     try:
-        yield
+        yield listener
     finally:
         root.removeHandler(handler)
         # A reader that stopped reading our stderr must not keep the process from ending.

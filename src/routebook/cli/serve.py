@@ -8,13 +8,16 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import javaproperties
 
 from routebook import __version__
 from routebook.settings import ALIASES, KEYS, Key, Settings, SettingsError, Source, resolve
+
+if TYPE_CHECKING:
+    from routebook.cli.logs import LogWriter
 
 
 def _parameter(key: Key) -> str:
@@ -70,8 +73,8 @@ def serve(config_file: Path | None, print_only: bool, **flags: str | None) -> No
     # Imported here so that -p and --help stay quick.
     from routebook.cli.logs import logging_to_stderr
 
-    with logging_to_stderr():
-        _run(settings, sources)
+    with logging_to_stderr() as log:
+        _run(settings, sources, log)
 
 
 def _settings(config_file: Path | None, flags: dict[str, str | None]) -> tuple[Settings, str]:
@@ -121,7 +124,7 @@ class CannotStart(click.ClickException):
     exit_code = 2
 
 
-def _run(settings: Settings, sources: str) -> None:
+def _run(settings: Settings, sources: str, log: "LogWriter") -> None:
     # The tables hold millions of small objects and no cycles; walking them all is what a full
     # collection would do, and it would keep every request waiting. What is walked at a time is
     # few objects rather than many, which takes no more time in all.
@@ -137,12 +140,12 @@ def _run(settings: Settings, sources: str) -> None:
         loop_factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         try:
-            runner.run(_serve(settings, sources))
+            runner.run(_serve(settings, sources, log))
         except SettingsError as error:
             raise CannotStart(str(error)) from error
 
 
-async def _serve(settings: Settings, sources: str) -> None:
+async def _serve(settings: Settings, sources: str, log: "LogWriter") -> None:
     from routebook.app import NameServer
 
     stop = asyncio.Event()
@@ -156,6 +159,7 @@ async def _serve(settings: Settings, sources: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     async with NameServer(settings) as node:
+        log.on_error = lambda error: node.erred("writing the log", error)
         click.echo(f"routebook {__version__} ready on {node.address} (configuration: {sources})")
         sys.stdout.flush()
         await stop.wait()

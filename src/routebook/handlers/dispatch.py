@@ -97,9 +97,11 @@ def rejection(request: Command, services: Services, caller: Caller, error: Excep
     code = REJECTIONS.get(type(error))
     if code is None:
         logger.error("request %d of %s failed", request.code, caller.peer, exc_info=error)
+        services.erred(f"request {request.code}", error)
         return Reply(ResponseCode.SYSTEM_ERROR, "internal error")
     try:
         services.refused(request, caller, str(error))
-    except Exception:
+    except Exception as unrecorded:
         logger.exception("the refusal of request %d is not recorded", request.code)
+        services.erred(f"recording the refusal of request {request.code}", unrecorded)
     return Reply(code, str(error))

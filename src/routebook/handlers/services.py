@@ -63,7 +63,7 @@ class Control:
 class Services:
     """The parts of a node, joined by ``app``. ``live`` is replaced whole when it changes.
 
-    ``carry_on`` does work nobody waits for, a slice at a time.
+    ``carry_on`` does work nobody waits for, a slice at a time. ``erred`` counts mistakes of ours.
     """
 
     routes: RouteTable
@@ -85,6 +85,7 @@ class Services:
     control: Control
     decoding: Decoding = field(default_factory=Decoding)
     carry_on: Callable[[Slices[Any]], None] = finished
+    erred: Callable[[str, BaseException], None] = lambda what, error: None
     find_in_production: Callable[[Command], Awaitable[Reply]] | None = None
     wide_routes: WideRoutes = field(default_factory=WideRoutes)
 

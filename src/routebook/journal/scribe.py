@@ -217,7 +217,7 @@ class Scribe:
     def _line(self, record: Record) -> bytes:
         try:
             return encode(record, self.last_hash)
-        except Exception:
+        except BaseException:
             # Its number is given away, and what holds it is a mistake of ours: say that it is lost.
             logger.exception("record %d of type %s", record.seq, type(record.event).__name__)
             self.unwritable += 1

@@ -165,8 +165,9 @@ class Sealer:
             return
         try:
             self._on_sealed(self._folder / manifest.span.packed)
-        except Exception:
+        except BaseException as error:  # somebody else's, and it is sealed all the same
             logger.exception("after sealing %s", manifest.span.packed)
+            self.trouble.tell(error)
 
     def _summary(self, span: Span, listing: Listing) -> Summary:
         path = self._folder / span.plain

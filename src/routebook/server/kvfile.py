@@ -18,7 +18,7 @@ from routebook.handlers.turns import in_turns
 from routebook.printable import escaped, shortened
 from routebook.server.durable import replace_file
 from routebook.server.kvclaim import Found, KvClaim, claim_kv_file, file_at
-from routebook.server.lasting import Upkeep
+from routebook.server.lasting import Upkeep, is_ending
 from routebook.settings import SettingsError
 from routebook.slices import Slices
 from routebook.state.errors import NotDurable
@@ -30,6 +30,7 @@ from routebook.wire.text import grown
 
 logger = logging.getLogger(__name__)
 
+WRITING = "writing the key-value file"
 APPLIED_A_SLICE = 50  # changes, with a record each
 MOST_LOGGED = 1000  # pairs
 LONGEST_LOGGED = 200  # characters of a name or a value
@@ -97,11 +98,16 @@ def encode(tables: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> Slices[by
 
 class KvFile:
     def __init__(
-        self, path: Path, store: KvStore, record: Callable[[Iterable[Event]], None]
+        self,
+        path: Path,
+        store: KvStore,
+        record: Callable[[Iterable[Event]], None],
+        upkeep: Upkeep | None = None,
     ) -> None:
         self._path = Path(os.path.realpath(path))
         self._store = store
         self._record = record
+        self._upkeep = upkeep or Upkeep()
         self._waiting: list[tuple[KvChange, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._claim: KvClaim | None = None
@@ -197,22 +203,36 @@ class KvFile:
             self._writer = None
 
     async def _write_batch(self, changes: list[KvChange]) -> Exception | None:
-        """Why it could not be done, if so: whoever waits must be told."""
+        """Why it could not be done, if so: whoever waits must be told, whatever it was."""
+        in_file = False
+        try:
+            await self._replace_file(changes)
+            in_file = True
+            for start in range(0, len(changes), APPLIED_A_SLICE):
+                self._record(self._store.apply(changes[start : start + APPLIED_A_SLICE]))
+                await asyncio.sleep(0)
+        except NotDurable as error:
+            return error
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            if is_ending(error):
+                raise
+            logger.exception("%s failed", WRITING)
+            self._upkeep.erred(WRITING, error)
+            if in_file:
+                return RuntimeError(f"{WRITING} is done, and not all of it is applied")
+            return NotDurable(str(self._path), "internal error")
+        return None
+
+    async def _replace_file(self, changes: list[KvChange]) -> None:
         try:
             text = await in_turns(encode(self._store.preview(changes)))
             await asyncio.to_thread(self._replace, text)
         except OSError as error:
             logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400
-            return NotDurable(str(self._path), str(error.strerror))
-        except Exception as error:  # noqa: BLE001 - it is logged by whoever answers
-            return error
-        try:
-            for start in range(0, len(changes), APPLIED_A_SLICE):
-                self._record(self._store.apply(changes[start : start + APPLIED_A_SLICE]))
-                await asyncio.sleep(0)
-        except Exception as error:  # noqa: BLE001
-            return error
-        return None
+            self._upkeep.erred(WRITING, error)
+            raise NotDurable(str(self._path), str(error.strerror)) from error
 
     async def flush(self) -> None:
         """Wait for writes under way."""

@@ -82,6 +82,12 @@ class Upkeep:
             loop.default_exception_handler(context)
 
 
+def is_ending(error: BaseException) -> bool:
+    """Whether it is this task that is to end, and not something it waited for."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
 async def again_and_again(
     what: str,
     turn: Turn,
@@ -102,9 +108,8 @@ async def again_and_again(
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise  # it is this that is to end, not something it waited for
+            if is_ending(error):
+                raise
             if upkeep.failed(what, error):
                 logger.exception("%s failed; tried again every %g s", what, every_s)
         else:

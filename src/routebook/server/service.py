@@ -126,7 +126,9 @@ class Service(Port):
                     if self.loop.time() > until:
                         self.loop.call_soon(self._work_in_background)
                         return
-            except Exception as error:
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # whatever it is, those behind it are to be done
                 logger.exception("something that nobody waited for failed; going on")
                 self.upkeep.erred("what nobody waited for", error)
             self._background.popleft()

@@ -75,6 +75,33 @@ def test_the_program_logs_like_that(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 4
 
 
+class Odd(BaseException):
+    """Of no type that anybody expects."""
+
+
+@pytest.mark.parametrize("kind", [OSError, RecursionError, Odd])
+def test_the_log_is_written_on_after_an_error_of_any_type(
+    kind: type[BaseException], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[BaseException] = []
+    formatted = logging.Handler.format
+
+    def odd(output: logging.Handler, record: logging.LogRecord) -> str:
+        if record.getMessage() == "odd":
+            raise kind("no line")
+        return formatted(output, record)
+
+    monkeypatch.setattr(logs._Output, "format", odd)
+    with logging_to_stderr() as log:
+        log.on_error = told.append
+        for message in ("before", "odd", "odd", "after"):
+            logging.getLogger("routebook.test").warning(message)
+    lines = [line.split(" ", 3)[3] for line in capsys.readouterr().err.splitlines()]
+    assert [type(error) for error in told] == [kind, kind]
+    said = f"a log line could not be written: {kind('no line')!r}"
+    assert lines == ["before", said, "after"]
+
+
 def test_lines_that_nobody_reads_are_counted() -> None:
     waiting: queue.Queue[logging.LogRecord] = queue.Queue(2)
     handler = logs._QueueHandler(waiting)
