@@ -9,6 +9,7 @@ A topic that thousands of groups hold is encoded in slices (``body_slices``), se
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from routebook.events import StaticMapping
 from routebook.settings import LiveSettings
@@ -23,6 +24,7 @@ MAX_KEPT_BYTES = 32 * 1024 * 1024
 ENTRY_BYTES = 300  # beside its body
 GROUPS_A_SLICE = 50
 MAX_SHAPES = 1024  # per group; honest brokers have a handful
+TOO_WIDE: Final = b"(not encoded at once)"  # no answer: it is known by being this very object
 
 
 class RouteRenderer:
@@ -41,20 +43,21 @@ class RouteRenderer:
             self._kept_bytes = 0
 
     def body(self, topic: str, *, standard: bool, live: LiveSettings) -> bytes | None:
-        """The route of ``topic`` without order configuration, or None when there is none."""
+        """The route of ``topic`` without order configuration, or None when there is none.
+
+        ``TOO_WIDE`` when it takes long to encode: see ``body_slices``.
+        """
         kept = self._kept.get((topic, standard))
         if kept is not None:
             return kept
+        if self._routes.topics.is_wide(topic):
+            return TOO_WIDE
         queues = self._routes.topics.queues(topic)
         if not queues:
             return None
         rendered = self.render(topic, queues, standard=standard, live=live)
         self._keep(topic, rendered, standard=standard)
         return rendered
-
-    def is_kept(self, topic: str, *, standard: bool) -> bool:
-        """Whether ``body`` has nothing to encode."""
-        return (topic, standard) in self._kept
 
     def _keep(self, topic: str, rendered: bytes, *, standard: bool) -> None:
         size = len(rendered) + ENTRY_BYTES
@@ -117,12 +120,16 @@ class RouteRenderer:
         order_conf: str | None = None,
     ) -> bytes:
         """The route of ``topic`` as far as ``queues`` names groups."""
-        acting = _acting(topic, live)
-        return bodies.topic_route(
+        brokers = (
             [
-                _broker_told(group, shape, acting=acting, standard=standard)
+                _broker_told(group, shape, acting=True, standard=standard)
                 for group, shape in queues.items()
-            ],
+            ]
+            if _acting(topic, live)
+            else [broker_piece(group, standard=standard) for group in queues]
+        )
+        return bodies.topic_route(
+            brokers,
             [_queue_piece(group, shape, standard=standard) for group, shape in queues.items()],
             filter_servers={
                 member.addr: member.filter_servers

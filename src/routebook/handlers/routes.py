@@ -3,6 +3,7 @@
 from functools import partial
 
 from routebook.handlers.order import ORDER_NAMESPACE
+from routebook.handlers.rendering import TOO_WIDE
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.handlers.tally import KNOWN, NOT_READY, UNKNOWN
 from routebook.handlers.wideroutes import Question
@@ -31,14 +32,14 @@ def get_route(request: Command, services: Services, caller: Caller) -> Answer:
     standard = wants_standard(request)
     zone = zone_of(request)
     order_conf = services.kv.find(ORDER_NAMESPACE, topic) if live.order_message_enable else None
-    if services.routes.topics.is_wide(topic) and not (
-        zone is None and order_conf is None and services.renderer.is_kept(topic, standard=standard)
-    ):
-        return _get_wide_route(Question(topic, standard, zone, order_conf), services)
     if zone is None and order_conf is None:
         body = services.renderer.body(topic, standard=standard, live=live)
+    elif services.routes.topics.is_wide(topic):
+        body = TOO_WIDE
     else:
         body = _special_body(services, topic, zone, order_conf, standard=standard)
+    if body is TOO_WIDE:
+        return _get_wide_route(Question(topic, standard, zone, order_conf), services)
     services.tally.cell(topic)[UNKNOWN if body is None else KNOWN] += 1
     return _not_found(topic, services) if body is None else Reply(body=body)
 
