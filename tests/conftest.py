@@ -20,6 +20,12 @@ TOGETHER = {
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An option, and not the environment: nothing left over there makes a test pass."""
+    text = "write what commands print as what they are to print, for review"
+    parser.addoption("--write-golden", action="store_true", help=text)
+
+
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]
     """File by file, those of Spark not to the last process as long as there are others.
 
