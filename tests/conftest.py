@@ -11,13 +11,37 @@ TOGETHER = {
     "tests/interop/test_mqadmin.py": "tests/interop/test_brokers.py",
     "tests/interop/test_other_clients.py": "tests/interop/test_brokers.py",
     "tests/interop/test_security.py": "tests/interop/test_brokers.py",
+    "tests/spark/test_real_brokers.py": "tests/spark/test_cluster.py",
     "tests/spark/test_report_browser.py": "tests/spark/test_report.py",
 }
 """Files for the process of another one: it starts once what they use, or makes what they read."""
 
+LONGEST = (
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_build.py",
+    "tests/spark/test_questions.py",
+    "tests/spark/test_report.py",
+    "tests/interop/test_brokers.py",
+    "tests/spark/test_ingest_fleets.py",
+    "tests/spark/test_worlds.py",
+    "tests/spark/test_watch.py",
+)
+"""Files that come first, so that no process is left with one of them when the others are done."""
+
 # A shell that runs the tests in the background has SIGINT ignored, and programs started from here
 # would inherit that: those told to stop by Ctrl-C would not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An option, and not the environment: nothing left over there makes a test pass."""
+    text = "write what commands print as what they are to print, for review"
+    parser.addoption("--write-golden", action="store_true", help=text)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {file: place for place, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(LONGEST)))
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]

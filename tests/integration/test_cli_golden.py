@@ -1,6 +1,6 @@
 """What commands print, to the letter, in tests/golden/cli; docs/cli.md shows the same.
 
-``GOLDEN=write pytest -s tests/integration/test_cli_golden.py`` writes the files anew and prints
+``pytest -s --write-golden tests/integration/test_cli_golden.py`` writes the files anew and prints
 what changed, for review. CI never does.
 """
 
@@ -119,14 +119,14 @@ def _session(case: Case, stderr: str, stdout: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_output_is_as_recorded(fleet: Fleet, case: Case) -> None:
+def test_output_is_as_recorded(fleet: Fleet, case: Case, pytestconfig: pytest.Config) -> None:
     path = GOLDEN / case.name
     recorded = path.read_text() if path.exists() else ""
     now = printed(fleet, case)
     changes = "".join(
         difflib.unified_diff(recorded.splitlines(True), now.splitlines(True), path.name, "now")
     )
-    if os.environ.get("GOLDEN") == "write":
+    if pytestconfig.getoption("--write-golden"):
         assert "CI" not in os.environ, "golden files are written and reviewed by people"
         GOLDEN.mkdir(parents=True, exist_ok=True)
         path.write_text(now)

@@ -221,7 +221,8 @@ async def test_a_node_that_restarts_empty_is_told_everything_again(tmp_path: Pat
 
             await eventually("both nodes", same, until=known)
         try:
-            async with local_node(tmp_path / "b", listen_port=port):
+            # In a folder of its own: from that of before it would know all without being told.
+            async with local_node(tmp_path / "c", listen_port=port):
                 await eventually("the restarted node", same, until=known)
         finally:
             await broker.vanish()

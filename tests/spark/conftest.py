@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 from routebook_spark.session import QUIET, build_session
 from routebook_spark.tables import Lake
 from support.smallspark import JAVA, SETTINGS
+from support.twofleets import TwoFleets
+from support.twofleets import two_fleets as both_made
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 1500  # for a test with what is made for the others of its module, on busy cores
@@ -45,3 +47,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def lake(spark: SparkSession, tmp_path: Path) -> Lake:
     """Tables of one test."""
     return Lake(spark, str(tmp_path / "tables"))
+
+
+@pytest.fixture(scope="session")
+def two_fleets(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TwoFleets]:
+    """Tables that tests only read, made by ``ingest`` and ``build``."""
+    with both_made(spark, tmp_path_factory.mktemp("fleets")) as made:
+        yield made

@@ -1,7 +1,13 @@
-"""Batch after batch, with late segments among them, gives the tables that all at once gives."""
+"""Whatever is taken and built in whatever order, the tables are those that all at once gives.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+Two fleets whose nodes have the same names are taken in pieces: late, with holes that are filled or
+not, by runs that are killed before they have noted what they took, with builds between that are
+stopped half-way and done again.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -14,8 +20,8 @@ from routebook_spark.tables import BROKER_AVAILABILITY, GOLD, SILVER, Lake, Tabl
 from support.silverlakes import Intake, Part, Row, in_order, plain
 from support.sparkhistories import deliveries, histories, lost_spans
 
-SEED = 39  # what is lost is lost late: nobody knows anything after it
-SIZE = 60  # records of a segment
+SHOP, BANK = "shop", "bank"
+ASLEEP_MS = 700_000  # more than two windows of heartbeats
 MADE = (*SILVER, *INTERNAL, *GOLD)
 Tables = dict[str, list[Row]]
 
@@ -24,27 +30,60 @@ class Stopped(Exception):
     pass
 
 
-def batches() -> list[list[Part]]:
+def shop() -> list[list[Part]]:
+    """Half a day of quiet clocks. What is lost is lost late: nobody knows anything after it."""
+    return batches(
+        histories(39, nodes=2, brokers=3, hours=12), seed=39, lost=0.08, late=0.2, size=60
+    )
+
+
+def bank() -> list[list[Part]]:
+    """A few hours of nodes that sleep, and whose clocks are set."""
+    rng = random.Random(7)
+    by_node = {
+        node: disturbed(records, rng)
+        for node, records in histories(51, nodes=2, brokers=2, hours=5).items()
+    }
+    return batches(by_node, seed=5, lost=0.04, late=0.3, size=25)
+
+
+def disturbed(records: list[Record], rng: random.Random) -> list[Record]:
+    """The same, by a clock that is set forward once, of a node that slept once."""
+    jump, sleep = (rng.randrange(len(records) // 4, len(records)) for _ in range(2))
+    return [
+        replace(
+            record,
+            wall_ms=record.wall_ms + 90_000 * (place >= jump) + ASLEEP_MS * (place >= sleep),
+            mono_ms=record.mono_ms + ASLEEP_MS * (place >= sleep),
+        )
+        for place, record in enumerate(records)
+    ]
+
+
+def batches(
+    by_node: Mapping[str, Sequence[Record]], *, seed: int, lost: float, late: float, size: int
+) -> list[list[Part]]:
     """Two, with segments in the second that are older than some of the first; others never come."""
-    by_node = histories(SEED, nodes=2, brokers=3, hours=12)
-    lost = {
-        node: lost_spans(records, seed=SEED, share=0.08, size=SIZE)
+    spans = {
+        node: lost_spans(records, seed=seed, share=lost, size=size)
         for node, records in by_node.items()
     }
     return [
         [
             part
             for part in delivery.segments
-            if (part[0].seq, part[-1].seq) not in lost[part[0].node]
+            if (part[0].seq, part[-1].seq) not in spans[part[0].node]
         ]
-        for delivery in deliveries(by_node, seed=SEED, batches=2, late=0.2, size=SIZE)
+        for delivery in deliveries(by_node, seed=seed + 3, batches=2, late=late, size=size)
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """``last`` is what the build after all news says."""
+    """``first`` and ``second`` came to their end; ``last`` is the build after all news."""
 
+    first: Built
+    second: Built
     incremental: Tables
     last: Built
     full: Tables
@@ -52,20 +91,28 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """The second build is stopped half-way, and done again."""
+    """Runs are killed before they note what they wrote, and the next one notes it first.
+
+    A build that is stopped has made silver of the first batch of the bank, from which the next one
+    goes on: it makes that once more, and what has come since.
+    """
     lake = Lake(spark, str(tmp_path_factory.mktemp("tables")))
     intake = Intake(lake)
-    first, second = batches()
-    intake.take(first)
-    build(lake)
-    intake.take(second)
+    (shop_first, shop_second), (bank_first, bank_second) = shop(), bank()
+    intake.take(shop_first, fleet=SHOP)
+    intake.write(bank_first, fleet=BANK)  # killed
+    first = build(lake)
+    intake.note()
+    intake.write(shop_second, fleet=SHOP)  # killed
     with pytest.raises(Stopped):
         build(lake, told=_stop_before_gold)
-    build(lake)
+    intake.note()
+    intake.take(bank_second, fleet=BANK)
+    second = build(lake)
     incremental = contents(lake)
     last = build(lake)
     build(lake, full=True)
-    return Story(incremental, last, contents(lake))
+    return Story(first, second, incremental, last, contents(lake))
 
 
 def _stop_before_gold(table: str) -> None:
@@ -89,7 +136,7 @@ def _rounded(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("table", MADE, ids=lambda table: table.name)
-def test_a_table_built_in_batches_is_the_one_built_at_once(story: Story, table: Table) -> None:
+def test_a_table_built_in_steps_is_the_one_built_at_once(story: Story, table: Table) -> None:
     assert story.full[table.name]
     assert story.incremental[table.name] == story.full[table.name]
 
@@ -98,12 +145,24 @@ def test_without_news_nothing_is_built(story: Story) -> None:
     assert story.last.stages == ()
 
 
-def test_the_batches_fill_holes_and_leave_some(story: Story) -> None:
+def test_the_second_build_goes_on_from_the_first(story: Story) -> None:
     """Else the tests above would prove less than they seem to."""
-    first, second = batches()
+    assert (story.first.from_day, story.second.from_day is None) == (None, False)
+    assert len(story.first.stages) == len(story.second.stages) == len(MADE)
+
+
+@pytest.mark.parametrize("taken", [shop, bank])
+def test_the_second_batch_fills_holes(taken: Callable[[], list[list[Part]]]) -> None:
+    first, second = taken()
     reached = {part[0].node: part[-1].seq for part in sorted(first, key=_first_seq)}
     assert sum(part[0].seq < reached[part[0].node] for part in second) >= 3
-    assert any(row["ends"] == "records_missing" for row in story.full["node_coverage"])
+
+
+def test_both_fleets_are_told_of_with_all_that_happened_to_them(story: Story) -> None:
+    for table in ("node_coverage", "broker_sessions", "route_versions", "clock_skew"):
+        assert {row["fleet"] for row in story.full[table]} == {SHOP, BANK}, table
+    ends = {row["ends"] for row in story.full["node_coverage"]}
+    assert ends >= {"silent", "clock", "records_missing"}
     assert any(row["kind"] == "held" for row in story.full["suspect_times"])
 
 

@@ -98,8 +98,10 @@ def test_tables_from_before_there_were_fleets_are_taken_on(
     write_segment(tmp_path / "ns-1", lines[:10], bad=[SPOILT + b"\n"])
     ingest(lake, [str(tmp_path / "ns-1")])
     lake.append(tables.PROGRESS, frame(spark, schemas.PROGRESS, [{"stage": "build", "batch": 1}]))
-    covered = {"node": "ns-1", "from_seq": 1, "begins": "first_record"}
-    lake.append(tables.NODE_COVERAGE, frame(spark, schemas.NODE_COVERAGE, [covered]))
+    covered = [
+        {"node": node, "from_seq": 1, "begins": "first_record"} for node in ("ns-1", "by-old-rules")
+    ]
+    lake.append(tables.NODE_COVERAGE, frame(spark, schemas.NODE_COVERAGE, covered))
     for table in tables.ALL:
         if lake.exists(table):
             as_of_old(lake, table)
@@ -109,17 +111,28 @@ def test_tables_from_before_there_were_fleets_are_taken_on(
     write_segment(tmp_path / "ns-1", lines[10:20], bad=[SPOILT + b"\n"])
     write_segment(tmp_path / "ns-2", chain(records("ns-2", 1, 5)), fleet="shop")
     ingest(lake, [str(tmp_path / "ns-1"), str(tmp_path / "ns-2")])
-    built = build(lake)
+    with pytest.raises(SilverIsMade):
+        build(lake, told=_stop_before_gold)
 
     assert seqs_of(lake) == {
         ("default", "ns-1", ""): list(range(1, 21)),
         ("shop", "ns-2", ""): list(range(1, 6)),
     }
-    assert built.from_day is None, "what old rules made is made anew"
     for table in (EVENTS, SEGMENTS, QUARANTINE, tables.NODE_COVERAGE):
         stored = spark.read.format("delta").load(lake.path(table))
         assert stored.where("fleet IS NULL OR incarnation IS NULL").count() == 0, table.name
-    assert {row.fleet for row in lake.read(tables.NODE_COVERAGE).collect()} == {"default", "shop"}
+    nodes = {(row.fleet, row.node) for row in lake.read(tables.NODE_COVERAGE).collect()}
+    assert nodes == {("default", "ns-1"), ("shop", "ns-2")}, "what old rules made is made anew"
+
+
+class SilverIsMade(Exception):
+    pass
+
+
+def _stop_before_gold(table: str) -> None:
+    """Gold knows nothing of rules and fleets that silver does not."""
+    if table == tables.BROKER_AVAILABILITY.name:
+        raise SilverIsMade
 
 
 # -- taking once more

@@ -1,6 +1,6 @@
 """From real brokers to gold: what became of them is what the tables tell."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from interop.support.brokers import Broker
-from interop.support.cluster import create_topic
-from interop.support.launcher import Launcher
 from interop.support.peers import NEW, OLD
-from interop.support.remoting import broker_addrs
-from interop.support.servers import NameServerProcess
-from interop.support.waiting import wait_for
-from routebook.events import BrokerConfirmed
 from routebook.journal.reader import read
 from routebook.journal.record import Record
 from routebook_spark.commands.main import spark as command
@@ -23,10 +16,9 @@ from routebook_spark.questions import Routebook
 from routebook_spark.tables import Lake
 from support.asofanswers import answered, asked_frame, topics_of
 from support.asofreference import known_at, sampled
+from support.twofleets import NODES, REAL, TwoFleets
 
 SAMPLES = 200
-TOPIC = "orders"
-NODES = ("ns-1", "ns-2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,75 +29,19 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def journals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """Two nodes: a broker of each release, one of them killed, the other stopped in order.
-
-    The first node is killed between, and remembers.
-    """
-    launcher = Launcher(tmp_path_factory.mktemp("real"))
-    try:
-        nodes = [launcher.node({"nodeId": name}) for name in NODES]
-        addresses = ";".join(node.address for node in nodes)
-        settings = {"registerNameServerPeriod": "10000"}
-        admin = launcher.admin()
-        new, old = (
-            launcher.broker(version, addresses, settings=settings, registered=False)
-            for version in (NEW, OLD)
-        )
-        for broker in (new, old):
-            _wait(nodes, broker, listed=True)
-        create_topic(admin, nodes[0].address, new, TOPIC)
-        create_topic(admin, nodes[0].address, old, TOPIC)
-        nodes[0].restart(killed=True)
-        wait_for("both brokers", lambda: _confirmed(nodes[0]), until=bool, timeout_s=60)
-        old.kill()
-        _wait(nodes, old, listed=False)
-        new.terminate()
-        _wait(nodes, new, listed=False)
-        for node in nodes:
-            assert node.stop() == 0
-        yield {name: _journal(node) for name, node in zip(NODES, nodes, strict=True)}
-    finally:
-        launcher.close()
-
-
-def _journal(node: NameServerProcess) -> Path:
-    return node.folder / "data" / "journal"
-
-
-def _confirmed(node: NameServerProcess) -> bool:
-    return sum(isinstance(each.event, BrokerConfirmed) for each in read(_journal(node))) == 2
-
-
-def _wait(nodes: Sequence[NameServerProcess], broker: Broker, *, listed: bool) -> None:
-    for node in nodes:
-        wait_for(
-            f"{broker.name} at {node.address}",
-            lambda node=node: broker_addrs(node.address, broker.name),  # type: ignore[misc]
-            until=lambda addrs: bool(addrs) is listed,
-            timeout_s=60,
-        )
-
-
-@pytest.fixture(scope="module")
 def world(
-    spark: SparkSession, journals: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession, two_fleets: TwoFleets, tmp_path_factory: pytest.TempPathFactory
 ) -> World:
-    home = tmp_path_factory.mktemp("tables")
-    where = ["--tables", str(home / "tables")]
-    _run("ingest", *map(str, journals.values()), *where)
-    _run("build", *where)
-    _run("report", *where, "--out", str(home / "report.html"))
-    records = {name: list(read(folder)) for name, folder in journals.items()}
-    return World(records, Routebook(Lake(spark, str(home / "tables"))), home / "report.html")
-
-
-def _run(*arguments: str) -> None:
-    command.main(arguments, standalone_mode=False)
+    report = tmp_path_factory.mktemp("report") / "report.html"
+    where = ["--tables", str(two_fleets.tables), "--fleet", REAL]
+    command.main(["report", *where, "--out", str(report)], standalone_mode=False)
+    records = {name: list(read(folder)) for name, folder in two_fleets.real.items()}
+    return World(records, Routebook(Lake(spark, str(two_fleets.tables))), report)
 
 
 def rows(world: World, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in world.book.table(table).select(*columns).collect())
+    of_fleet = world.book.table(table).where(f"fleet = '{REAL}'")
+    return sorted(tuple(row) for row in of_fleet.select(*columns).collect())
 
 
 def test_every_record_of_the_nodes_is_an_event(world: World) -> None:
@@ -144,7 +80,7 @@ def test_routes_at_any_time_are_those_of_the_replayed_tables(
     spark: SparkSession, world: World
 ) -> None:
     asked = sampled(world.records, topics_of(world.records), count=SAMPLES, seed=1)
-    found = answered(world.book.routes_at(asked_frame(spark, asked)).collect())
+    found = answered(world.book.routes_at(asked_frame(spark, asked), fleet=REAL).collect())
     expected = {
         (node, *pair): known
         for node, records in world.records.items()

@@ -2,7 +2,9 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 SETTINGS = {
     # Compiling takes longer than interpreting, and planning anew longer than running as planned.
@@ -15,17 +17,19 @@ SETTINGS = {
 JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(
+    folder: Path, settings: Mapping[str, str] = MappingProxyType(SETTINGS)
+) -> dict[str, str]:
     """Of programs that start Spark, or talk to one here; their files are in ``folder``."""
-    settings = folder / "spark"
-    settings.mkdir(parents=True, exist_ok=True)
-    lines = [f"{name} {value}\n" for name, value in SETTINGS.items()]
-    (settings / "spark-defaults.conf").write_text("".join(lines))
+    configuration = folder / "spark"
+    configuration.mkdir(parents=True, exist_ok=True)
+    lines = [f"{name} {value}\n" for name, value in settings.items()]
+    (configuration / "spark-defaults.conf").write_text("".join(lines))
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
         "JDK_JAVA_OPTIONS": JAVA,
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_CONF_DIR": str(settings),
+        "SPARK_CONF_DIR": str(configuration),
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_LOCAL_HOSTNAME": "127.0.0.1",
         "SPARK_LOCAL_IP": "127.0.0.1",
