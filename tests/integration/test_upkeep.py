@@ -13,7 +13,7 @@ from routebook.journal import scribe
 from routebook.journal.reader import read
 from routebook.journal.record import Record, encode
 from routebook.journal.sealer import Sealer
-from routebook.server import durable, kvfile, tls, windows
+from routebook.server import tls, windows
 from routebook.settings import TlsSettings
 from routebook.slices import Slices
 from support import raw
@@ -145,17 +145,18 @@ async def test_pairs_are_written_on_after_an_error_of_any_type(
 ) -> None:
     async with local_node(tmp_path) as node, Peer(node.port) as one, Peer(node.port) as two:
 
-        def fails(path: Path, text: bytes) -> None:
+        def fails(claim: KvClaim, text: bytes) -> None:
             raise Odd("no file")
 
-        monkeypatch.setattr(kvfile, "replace_file", fails)
+        writes = KvClaim.write
+        monkeypatch.setattr(KvClaim, "write", fails)
         for peer, key in ((one, "a"), (two, "b")):
             peer.send_soon(raw.request(raw.PUT_KV, {"namespace": "n", "key": key, "value": "v"}))
         codes = [(await peer.read()).code for peer in (one, two)]
         assert codes == [raw.SYSTEM_ERROR] * 2
         told = node.health()["tasks"]
         assert told["last_error"] == "writing the key-value file: Odd: no file"  # type: ignore[index]
-        monkeypatch.setattr(kvfile, "replace_file", durable.replace_file)
+        monkeypatch.setattr(KvClaim, "write", writes)
         assert (await one.call(raw.PUT_KV, namespace="n", key="c", value="v")).code == raw.SUCCESS
         assert (await two.call(raw.GET_KV, namespace="n", key="a")).code == raw.QUERY_NOT_FOUND
     assert "writing the key-value file failed" in caplog.text

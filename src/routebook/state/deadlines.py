@@ -24,6 +24,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 CARRIED_A_TIME = 16  # keys
+OLD_A_LOOK = 1000  # entries of a heap that was
 
 
 class Deadlines(Generic[K]):
@@ -46,11 +47,11 @@ class Deadlines(Generic[K]):
             heapq.heappush(self._heap, entry)
             if self._carrying is not None:
                 heapq.heappush(self._new, entry)
-            self._tidy()
+            self._tidy(64)
 
     def drop(self, key: K) -> None:
         self._at.pop(key, None)
-        self._tidy()
+        self._tidy(0)  # who is gone holds much, and is not to be held on to
 
     def due(self, now_ms: int, at_most: int | None = None) -> list[K]:
         """Take out and return every key whose deadline lies before ``now_ms``.
@@ -58,6 +59,7 @@ class Deadlines(Generic[K]):
         ``at_most`` entries are looked at; then ``next_at`` tells whether there are more.
         """
         gone: list[K] = []
+        del self._old[-OLD_A_LOOK:]
         while self._heap and self._heap[0][0] < now_ms and at_most != 0:
             at_most = None if at_most is None else at_most - 1
             _, _, key = heapq.heappop(self._heap)
@@ -75,11 +77,14 @@ class Deadlines(Generic[K]):
         """No deadline lies before this time; None when there is none at all."""
         return self._heap[0][0] if self._heap else None
 
-    def _tidy(self) -> None:
-        """Carry a few keys over to the next heap, if there is to be one."""
+    def _tidy(self, slack: int) -> None:
+        """Carry a few keys over to the next heap, if there is to be one.
+
+        There is when the heap has more entries than twice the keys, and ``slack``.
+        """
         del self._old[-2 * CARRIED_A_TIME :]
         if self._carrying is None:
-            if len(self._heap) <= 2 * len(self._at) + 64:
+            if len(self._heap) <= 2 * len(self._at) + slack:
                 return
             self._carrying = iter(list(self._at))
         some = list(islice(self._carrying, CARRIED_A_TIME))

@@ -1,4 +1,5 @@
 import random
+import weakref
 
 import pytest
 
@@ -79,3 +80,21 @@ def test_whatever_is_set_and_dropped_everything_is_due_at_its_time() -> None:
         for k in due:
             del expected[k]
     assert swaps > 10, "heaps were made anew on the way"
+
+
+@pytest.mark.parametrize("number", [1, 5, 100, 500])
+def test_nobody_who_is_gone_is_held_on_to(number: int) -> None:
+    class Key:
+        """With more behind it."""
+
+    deadlines: Deadlines[Key] = Deadlines()
+    keys = [Key() for _ in range(number)]
+    for at_ms, key in enumerate(keys):
+        deadlines.set(key, at_ms)
+    held = weakref.WeakSet(keys)
+    for key in keys:
+        deadlines.drop(key)
+    del key
+    keys.clear()
+    deadlines.due(0)
+    assert not held
