@@ -14,6 +14,7 @@ from routebook.journal.reader import read
 from routebook.journal.record import Record, encode
 from routebook.journal.sealer import Sealer
 from routebook.server import tls, windows
+from routebook.server.kvclaim import KvClaim
 from routebook.settings import TlsSettings
 from routebook.slices import Slices
 from support import raw

@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from heapq import nsmallest
 from pathlib import Path
+from time import monotonic
 
+from routebook.server.freezing import freezer
 from routebook.slices import Slices
 from routebook.state.account import MIB, Account, Kind
 
@@ -26,6 +28,7 @@ WORTH_GIVING_BACK = 8 * MIB
 NEAR_PERCENT = 88  # of the limit: drop what can be had again
 FULL_PERCENT = 94  # take nothing more in
 TOP_PEERS = 10
+WALK_EVERY_S = 600.0  # at most: it takes a tenth of a second and more
 WALKS_BEFORE_FREEZING = 20  # of what is younger: it has become old, and would be walked with all
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
 _STATM = Path("/proc/self/statm")
@@ -62,12 +65,7 @@ def kill_first(pid: int) -> None:
 
 
 class MemoryWatch:
-    """``shed`` drops what can be had again, ``pack`` makes what is kept smaller.
-
-    In a process that froze what it began with, as ``routebook serve`` does, the tables are frozen
-    too as they grow: walked in a full collection they would hold the loop for 100 ms and more.
-    They are let go as ever when nobody refers to them. Other processes are left as they are.
-    """
+    """``shed`` drops what can be had again, ``pack`` makes what is kept smaller."""
 
     def __init__(
         self,
@@ -82,11 +80,12 @@ class MemoryWatch:
         self._pack = pack
         self._resident = resident
         self._most_held = 0  # since memory was last given back
-        self._freezes = gc.get_freeze_count() > 0
+        self._freeze = freezer()
+        self._walked_s = -WALK_EVERY_S  # when everything was walked for what refers to itself
 
     async def look(self) -> None:
-        if self._freezes and gc.get_count()[2] >= WALKS_BEFORE_FREEZING:
-            gc.freeze()
+        if gc.get_count()[2] >= WALKS_BEFORE_FREEZING:
+            self._freeze()
         account, limit = self._account, self._account.budgets.limit
         self._most_held = max(self._most_held, account.tables)
         near = self._resident() * 100 > limit * NEAR_PERCENT
@@ -96,7 +95,11 @@ class MemoryWatch:
             self._most_held = account.tables
             for _ in self._pack():
                 await asyncio.sleep(0)
-            await asyncio.to_thread(give_back, stay_frozen=self._freezes)
+            if near and monotonic() - self._walked_s > WALK_EVERY_S:
+                self._walked_s = monotonic()
+                gc.unfreeze()  # everything is worth a look before anybody is refused
+                gc.collect()
+            await asyncio.to_thread(give_back, stay_frozen=self._freeze is gc.freeze)
         resident = self._resident()
         if resident * 100 <= limit * FULL_PERCENT:
             if account.pressed is not None:

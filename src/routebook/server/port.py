@@ -18,6 +18,7 @@ from routebook.server.budget import FREE_BYTES, InputBudget
 from routebook.server.connection import Connection, Dispatch
 from routebook.server.descriptors import ConnectionRoom
 from routebook.server.encrypting import Encrypting
+from routebook.server.freezing import freezer
 from routebook.server.lasting import Upkeep, again_and_again
 from routebook.server.loopclock import LoopClock
 from routebook.server.pending import Awaited, Pending, Share
@@ -68,6 +69,7 @@ class Port:
         self.rota: Rota[Connection] = Rota()
         self.pending = Pending()
         self.receiving = Receiving(self.loop.call_soon)
+        self.freeze = freezer()
         self.encrypting = Encrypting(self.loop.call_soon)
         self._working = False
         self._stopped = False
@@ -264,7 +266,9 @@ class Port:
         try:
             while picked := self.rota.pick():
                 lane, connection = picked
-                if connection.advance(until):
+                given = connection.advance(until)
+                self.freeze()
+                if given:
                     self.rota.leave(lane)
                     connection.proceed()
                 elif lane is Lane.REGISTRATION and connection.outlasts_its_trial:

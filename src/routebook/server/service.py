@@ -124,6 +124,7 @@ class Service(Port):
             try:
                 for _ in work:
                     if self.loop.time() > until:
+                        self.freeze()
                         self.loop.call_soon(self._work_in_background)
                         return
             except (KeyboardInterrupt, SystemExit):

@@ -22,6 +22,7 @@ from routebook.state.model import PERM_WRITE, Group, QueueShape
 
 TOPICS_A_SLICE = 1000
 NAMES_A_SLICE = 5000
+PERMISSIONS_A_SLICE = 300
 HOLDERS_A_SLICE = 10_000
 CLEARED_A_SLICE = 500
 ADOPTED_A_TURN = 500
@@ -426,5 +427,5 @@ class TopicTable:
 
 def _slices_of(group: Group) -> Iterator[list[str]]:
     topics = iter(list(group.registered))
-    while some := list(islice(topics, TOPICS_A_SLICE)):
+    while some := list(islice(topics, PERMISSIONS_A_SLICE)):
         yield some

@@ -5,7 +5,7 @@ import pytest
 from routebook.events import BrokerConflict, BrokerLeft, BrokerRegistered, Cause, TopicsChanged
 from routebook.slices import carried_out
 from routebook.state.departures import LEFT_A_SLICE
-from routebook.state.topics import CLEARED_A_SLICE, MOST_HOLES, TOPICS_A_SLICE
+from routebook.state.topics import CLEARED_A_SLICE, MOST_HOLES, PERMISSIONS_A_SLICE
 from routebook.wire.codes import RequestCode, ResponseCode
 from support.builders import registration_body
 from support.desk import Desk
@@ -93,19 +93,19 @@ def test_lists_leave_out_the_departed_before_they_are_cleared_away() -> None:
 
 def test_the_topics_of_a_group_without_its_master_are_closed_in_slices() -> None:
     desk = Desk()
-    body = registration_body([f"t{n}" for n in range(3 * TOPICS_A_SLICE)])
+    body = registration_body([f"t{n}" for n in range(3 * PERMISSIONS_A_SLICE)])
     desk.register("b", 0, addr="m:1", link=1, body=body, enableActingMaster="true")
     desk.register("b", 1, addr="s:1", link=2, body=body, enableActingMaster="true")
     slices = list(desk.routes.close_link(1, Cause.CONNECTION_CLOSED, "p"))
     changed = [e for events in slices for e in events if isinstance(e, TopicsChanged)]
-    assert [len(event.changes) for event in changed] == [TOPICS_A_SLICE] * 3
+    assert [len(event.changes) for event in changed] == [PERMISSIONS_A_SLICE] * 3
     assert len(slices) == 3
-    assert desk.perms("t2999") == {"b": 4}
+    assert desk.perms(f"t{3 * PERMISSIONS_A_SLICE - 1}") == {"b": 4}
 
 
 def test_a_master_that_is_back_before_all_topics_are_closed_finds_them_open() -> None:
     desk = Desk()
-    body = registration_body([f"t{n}" for n in range(3 * TOPICS_A_SLICE)])
+    body = registration_body([f"t{n}" for n in range(3 * PERMISSIONS_A_SLICE)])
     desk.register("b", 0, addr="m:1", link=1, body=body, enableActingMaster="true")
     desk.register("b", 1, addr="s:1", link=2, body=body, enableActingMaster="true")
     leaving = desk.routes.close_link(1, Cause.CONNECTION_CLOSED, "p")
