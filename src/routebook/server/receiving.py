@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 LARGE_READ = 64 * 1024
-READS_A_TURN = 8  # of 256 KB at most, which take 1 to 2 ms
+READS_A_TURN = 4  # of 256 KB at most, which take a millisecond
 
 
 class Sender(Protocol):

@@ -86,7 +86,7 @@ def test_a_few_groups_are_encoded_in_a_slice() -> None:
 
 def test_many_queues_of_one_mapping_are_encoded_in_slices_too() -> None:
     desk = Desk()
-    info = mapping_info("static") | {"currIdMap": {str(n): n for n in range(5000)}}
+    info = mapping_info("static") | {"currIdMap": {str(n): n for n in range(15_000)}}
     desk.register("b", body=registration_body(["static", "other"], mappings={"static": info}))
     assert desk.routes.topics.is_wide("static")
     slices = desk.services.renderer.body_slices("static", standard=True, live=desk.services.live)
