@@ -79,7 +79,6 @@ class MemoryWatch:
         self._shed = shed
         self._pack = pack
         self._resident = resident
-        self._most_held = 0  # since memory was last given back
         self._freeze = freezer()
         self._walked_s = -WALK_EVERY_S  # when everything was walked for what refers to itself
 
@@ -87,12 +86,11 @@ class MemoryWatch:
         if gc.get_count()[2] >= WALKS_BEFORE_FREEZING:
             self._freeze()
         account, limit = self._account, self._account.budgets.limit
-        self._most_held = max(self._most_held, account.tables)
         near = self._resident() * 100 > limit * NEAR_PERCENT
         if near:
             self._shed()
-        if near or self._most_held - account.tables > WORTH_GIVING_BACK:
-            self._most_held = account.tables
+        if near or account.most - account.tables > WORTH_GIVING_BACK:
+            account.most = account.tables
             for _ in self._pack():
                 await asyncio.sleep(0)
             if near and monotonic() - self._walked_s > WALK_EVERY_S:

@@ -97,6 +97,7 @@ class Account:
         self.broker_limit = budgets.tables * broker_percent // 100
         self.used = dict.fromkeys(Kind, 0)
         self.tables = 0
+        self.most = 0  # of it; whoever gives memory back to the system begins anew
         self.pressed: str | None = None
         self._by_peer: dict[str, int] = {}
 
@@ -104,6 +105,8 @@ class Account:
         """Note that the tables hold ``amount`` more for ``payer``, or less."""
         self.used[kind] += amount
         self.tables += amount
+        if self.tables > self.most:
+            self.most = self.tables
         self._add(payer, amount)
 
     def bill(self, kind: Kind, holder: Holder, amount: int) -> None:

@@ -87,6 +87,15 @@ async def test_what_brokers_leave_behind_is_given_back_once() -> None:
     assert process.packed == 1
 
 
+async def test_those_who_come_and_go_between_two_looks_leave_something_behind_too() -> None:
+    account, process = Account(shared_out(LIMIT)), Process()
+    watch = process.watch(account)
+    account.charge(Kind.TOPICS, "10.0.0.1", 50 * MIB)
+    account.charge(Kind.TOPICS, "10.0.0.1", -50 * MIB)
+    await watch.look()
+    assert process.packed == 1
+
+
 def test_free_memory_goes_back_to_the_system() -> None:
     before = resident_bytes()
     held = [bytes([number % 256]) * 5000 for number in range(20_000)]  # 100 MB in small pieces
@@ -114,7 +123,8 @@ from routebook.state.account import Account
 
 if sys.argv[1] == "frozen":
     gc.freeze()
-watch = MemoryWatch(Account(), shed=lambda: None, pack=lambda: iter(()))
+account = Account()
+watch = MemoryWatch(account, shed=lambda: None, pack=lambda: iter(()))
 gc.set_threshold(100, 1, 100)
 full = []
 gc.callbacks.append(lambda phase, info: full.append(info) if info["generation"] == 2 else None)
@@ -123,7 +133,7 @@ for turn in range(200):
     tables.append([[] for _ in range(1000)])
     asyncio.run(watch.look())
 before = len(full)
-watch._most_held = 10**9  # brokers have left
+account.most = 10**9  # brokers have left
 asyncio.run(watch.look())
 print(before, len(full) - before, gc.get_freeze_count() > 200_000)
 """
