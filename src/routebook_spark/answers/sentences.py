@@ -11,7 +11,8 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from routebook.history.words import MASTER, WRITE
+from routebook.history.witness import STALL_EDGES_MS
+from routebook.history.words import BUT_MOMENTS, MASTER, WRITE
 from routebook_spark.answers.phrases import (
     counted,
     joined,
@@ -309,12 +310,16 @@ def _stalled() -> Column:
     clock = F.format_string(
         " Its clock was set %s by %s meanwhile.", way, span(F.abs("data.clock_ms"))
     )
+    set_ms = F.greatest(F.col("data.clock_ms"), F.lit(0))
+    heard_ms = F.col("data.to_ms") - F.col("data.from_ms") - set_ms - F.col("data.longest_ms")
+    broken = heard_ms > STALL_EDGES_MS
     return F.format_string(
-        "the node listened to nobody from %s to %s, for %s at a time: it saw and answered"
-        " nothing.%s",
+        "the node listened to nobody from %s to %s%s, for %s at a time: it saw and answered %s.%s",
         to_second(F.timestamp_millis(F.col("data.from_ms"))),
         to_second(F.timestamp_millis(F.col("data.to_ms"))),
+        F.when(broken, BUT_MOMENTS).otherwise(""),
         span(F.col("data.longest_ms")),
+        F.when(broken, "little").otherwise("nothing"),
         or_nothing(F.when(F.col("data.clock_ms") != 0, clock)),
     )
 

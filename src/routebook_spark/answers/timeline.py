@@ -272,7 +272,7 @@ SILENT = {
     "stopped": "the node was down",
     "records_lost": "records were lost",
     "records_missing": "records are missing",
-    "stalled": "the node listened to nobody",
+    "stalled": "the node listened to nobody, or only for moments",
     "silent": "brokers were listed, and whether the node was awake is not known",
     "clock": "its clock was set, and times before and after it do not compare",
 }
