@@ -18,9 +18,6 @@ from typing import Any
 import msgspec
 
 from routebook import __version__
-from routebook.broker.relaycache import MAX_BYTES, Loss, Question, RelayCache
-from routebook.broker.relayupstream import Outcome, Overloaded, Upstream
-from routebook.broker.rendering import RouteForms
 from routebook.client.client import NameServerClient
 from routebook.client.dialing import Dialing
 from routebook.client.errors import NameServerError
@@ -29,6 +26,9 @@ from routebook.client.sources import AddressSource
 from routebook.handlers.memo import Parts
 from routebook.handlers.routes import not_found, wants_standard, zone_of
 from routebook.handlers.services import Answer, Caller
+from routebook.relay.cache import MAX_BYTES, Loss, Question, RelayCache
+from routebook.relay.rendering import RouteForms
+from routebook.relay.upstream import Outcome, Overloaded, Upstream
 from routebook.server.port import Port
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
 from routebook.wire.address import Address

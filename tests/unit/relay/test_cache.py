@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from routebook.broker.relaycache import (
+from routebook.relay.cache import (
     DENIAL_S,
     ENTRY_BYTES,
     MAX_DENIALS,

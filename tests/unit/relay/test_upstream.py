@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from routebook.broker import relayupstream
-from routebook.broker.relaycache import Entry, Question, RelayCache
-from routebook.broker.relayupstream import (
+from routebook.client.errors import BadAnswer
+from routebook.relay import upstream
+from routebook.relay.cache import Entry, Question, RelayCache
+from routebook.relay.upstream import (
     MAX_ASKING,
     MAX_FLIGHTS,
     PROBE,
@@ -16,7 +17,6 @@ from routebook.broker.relayupstream import (
     Overloaded,
     Upstream,
 )
-from routebook.client.errors import BadAnswer
 from routebook.wire.codes import RequestCode, ResponseCode
 from routebook.wire.command import Reply
 from support.relays import NODE, OTHER_NODE, Clock, MemoryNodes, route, route_body, spin
@@ -130,7 +130,7 @@ async def test_a_storm_of_first_questions_is_asked_a_few_at_a_time() -> None:
 async def test_a_first_question_that_waits_too_long_for_its_turn_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(relayupstream, "QUEUE_S", 0.0)
+    monkeypatch.setattr(upstream, "QUEUE_S", 0.0)
     world = World(MemoryNodes())
     world.nodes.gate.clear()
     asked = [asyncio.create_task(world.upstream.ask(route(f"slow-{i}"))) for i in range(MAX_ASKING)]
@@ -226,7 +226,7 @@ async def test_an_answer_of_another_relay_keeps_its_age_and_doubt() -> None:
 async def test_an_outage_is_noticed_and_nothing_but_probes_are_sent_until_it_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, logger="routebook.broker.relayupstream")
+    caplog.set_level(logging.INFO, logger="routebook.relay.upstream")
     world = World(MemoryNodes(orders=ROUTE, payments=ROUTE))
     for topic in ("orders", "payments"):
         await world.upstream.ask(route(topic))

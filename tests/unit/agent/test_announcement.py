@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from routebook.broker.announcement import (
+from routebook.agent.announcement import (
     IN_A_THREAD,
     MAX_SINGLES,
     PART_BYTES,
@@ -14,8 +14,8 @@ from routebook.broker.announcement import (
     Announcer,
     whole_table,
 )
-from routebook.broker.settings import BrokerSettings
-from routebook.broker.topics import TopicTable
+from routebook.agent.settings import BrokerSettings
+from routebook.agent.topics import TopicTable
 from routebook.wire.codes import RequestCode, Version
 from routebook.wire.command import Command
 from routebook.wire.enrolment import Topic

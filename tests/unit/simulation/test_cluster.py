@@ -6,9 +6,9 @@ from itertools import islice, pairwise
 import pytest
 from rich.console import Console
 
-from routebook.broker.faults import FAULT_KINDS, LONGEST_S, SHORTEST_S, Fault, random_faults
-from routebook.broker.simulated import BrokerView, State, spare_address
 from routebook.cli.simulate import brokers_table
+from routebook.simulation.broker import BrokerView, State, spare_address
+from routebook.simulation.faults import FAULT_KINDS, LONGEST_S, SHORTEST_S, Fault, random_faults
 
 
 def plan(count: int = 300, *, brokers: int = 4, seed: int = 1, every_s: float = 0.5) -> list[Fault]:

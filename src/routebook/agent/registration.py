@@ -1,8 +1,8 @@
-"""Link: keeps one NameServer informed, and delays nobody else while doing so.
+"""NodeRegistration: keeps one NameServer informed, and delays nobody else while doing so.
 
-A link knows which version of the broker's table its node holds, and on which connection the node
+It knows which version of the broker's table its node holds, and on which connection the node
 said so: a node forgets a broker whose connection is lost. Whenever that is not the table's
-version, or the connection is another one, the link says what is missing; when a round is
+version, or the connection is another one, it says what is missing; when a round is
 asked for it says everything again, or asks whether the node still holds it.
 """
 
@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from routebook.broker.announcement import Announcement, Announcer
-from routebook.broker.settings import BrokerSettings
+from routebook.agent.announcement import Announcement, Announcer
+from routebook.agent.settings import BrokerSettings
 from routebook.client.errors import BadAnswer, ConnectionLost, NodeError, Refused
 from routebook.client.node import Node
 from routebook.client.requests import checked
@@ -66,7 +66,7 @@ class _Demand:
     outcome: "asyncio.Future[Outcome]"
 
 
-class Link:
+class NodeRegistration:
     """``heard`` is told of every answer to a registration, with the number of the last round."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Link:
         return version if connection == self._node.connection_number else None
 
     def start(self, after: "asyncio.Task[Outcome] | None" = None) -> None:
-        """Begin; with ``after``, a link to the same node that is leaving, when it has left."""
+        """Begin; with ``after``, one with the same node that is leaving, when it has left."""
         self._tasks = [asyncio.create_task(self._work(after))]
         if self._settings.heartbeat != "off":
             self._tasks.append(asyncio.create_task(self._beat()))
@@ -319,7 +319,7 @@ class Link:
 
 def _report_bug(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and task.exception() is not None:
-        logger.error("a link has ended by itself", exc_info=task.exception())
+        logger.error("the registration with a node has ended by itself", exc_info=task.exception())
 
 
 def _now_ms() -> int:

@@ -6,7 +6,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routebook.broker.relaycache import ENTRY_BYTES, REST_AFTER_S, Question, RelayCache
+from routebook.relay.cache import ENTRY_BYTES, REST_AFTER_S, Question, RelayCache
 from routebook.wire.codes import RequestCode, ResponseCode
 from routebook.wire.command import Reply
 

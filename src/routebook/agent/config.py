@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from routebook.broker.settings import SETTING_NAMES, BadSettings, BrokerSettings, parse_permission
+from routebook.agent.settings import SETTING_NAMES, BadSettings, BrokerSettings, parse_permission
 from routebook.client.dialing import Tls
 from routebook.client.sources import parse_addresses
 from routebook.wire.enrolment import Topic

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from routebook.broker.agent import Outcomes
-from routebook.broker.faults import Fault
-from routebook.broker.settings import BrokerSettings
-from routebook.broker.simulated import BrokerView, SimulatedBroker, spare_address
+from routebook.agent.agent import Outcomes
+from routebook.agent.settings import BrokerSettings
 from routebook.client.dialing import Dialing
 from routebook.client.sources import AddressSource
+from routebook.simulation.broker import BrokerView, SimulatedBroker, spare_address
+from routebook.simulation.faults import Fault
 from routebook.wire.answers import MASTER_ID, PERM_WRITE
 from routebook.wire.enrolment import Topic
 

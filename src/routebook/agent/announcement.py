@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from routebook.broker.settings import BrokerSettings
-from routebook.broker.topics import TopicTable, restricted
+from routebook.agent.settings import BrokerSettings
+from routebook.agent.topics import TopicTable, restricted
 from routebook.wire.codes import Version
 from routebook.wire.command import Command
 from routebook.wire.enrolment import (
@@ -150,7 +150,7 @@ class Announcer:
         self._mapping_version = DataVersion(0, 0, table.version.timestamp)
         self._last: Announcement | None = None
         self._split = False
-        self._lock = asyncio.Lock()  # links that need the same thing wait for the first of them
+        self._lock = asyncio.Lock()  # nodes that need the same thing wait for the first of them
 
     @property
     def version(self) -> DataVersion:

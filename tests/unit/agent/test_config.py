@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from routebook.broker.config import AgentConfig, BadConfig, BrokerConfig, load
-from routebook.broker.settings import SETTING_NAMES, BrokerSettings
+from routebook.agent.config import AgentConfig, BadConfig, BrokerConfig, load
+from routebook.agent.settings import SETTING_NAMES, BrokerSettings
 from routebook.client.dialing import Tls
 from routebook.wire.enrolment import Topic
 

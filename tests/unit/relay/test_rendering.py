@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from routebook.broker.rendering import RouteForms, standard_form
 from routebook.handlers.routes import zone_of
+from routebook.relay.rendering import RouteForms, standard_form
 from routebook.state.kv import KvChange
 from routebook.wire.answers import decode_route
 from routebook.wire.codes import RequestCode

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from routebook.broker.relaycache import Loss, Question, RelayCache
-from routebook.broker.rendering import standard_form
 from routebook.client.errors import BadAnswer, NameServerError, NoNameServers, Refused
 from routebook.client.node import Answer
 from routebook.client.relayed import relayed
+from routebook.relay.cache import Loss, Question, RelayCache
+from routebook.relay.rendering import standard_form
 from routebook.wire import answers
 from routebook.wire.address import Address
 from routebook.wire.codes import RequestCode

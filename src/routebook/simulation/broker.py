@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from routebook.broker.agent import BrokerAgent, Outcomes
-from routebook.broker.announcement import whole_table
-from routebook.broker.settings import BrokerSettings
+from routebook.agent.agent import BrokerAgent, Outcomes
+from routebook.agent.announcement import whole_table
+from routebook.agent.settings import BrokerSettings
 from routebook.client.dialing import Dialing
 from routebook.client.errors import NodeError
 from routebook.client.node import Node

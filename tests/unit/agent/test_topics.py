@@ -2,7 +2,7 @@
 
 import pytest
 
-from routebook.broker.topics import CHANGES_KEPT, MAX_LISTED, MAX_REMOVED, TopicTable, restricted
+from routebook.agent.topics import CHANGES_KEPT, MAX_LISTED, MAX_REMOVED, TopicTable, restricted
 from routebook.wire.enrolment import Topic
 from routebook.wire.registration import DataVersion
 

@@ -14,10 +14,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 
-from routebook.broker.announcement import Announcer
-from routebook.broker.link import Link, NodeStatus, Outcome
-from routebook.broker.settings import MAX_PERMISSION, BrokerSettings
-from routebook.broker.topics import TopicTable
+from routebook.agent.announcement import Announcer
+from routebook.agent.registration import NodeRegistration, NodeStatus, Outcome
+from routebook.agent.settings import MAX_PERMISSION, BrokerSettings
+from routebook.agent.topics import TopicTable
 from routebook.client.client import RECHECK_NAMES_S
 from routebook.client.dialing import Dialing
 from routebook.client.errors import NoNameServers
@@ -81,7 +81,7 @@ class BrokerAgent:
             now_ms=_now_ms(),
         )
         self._announcer = Announcer(settings, self._table)
-        self._links: dict[Address, Link] = {}
+        self._registrations: dict[Address, NodeRegistration] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._leaving: dict[Address, asyncio.Task[Outcome]] = {}
         self._round = 0
@@ -119,11 +119,11 @@ class BrokerAgent:
 
     @property
     def nodes(self) -> tuple[Address, ...]:
-        return tuple(sorted(self._links))
+        return tuple(sorted(self._registrations))
 
     def status(self) -> tuple[NodeStatus, ...]:
         """How each node stands, sorted by address."""
-        return tuple(self._links[address].status() for address in self.nodes)
+        return tuple(self._registrations[address].status() for address in self.nodes)
 
     # -- registering
 
@@ -148,7 +148,7 @@ class BrokerAgent:
         self._check_running()
         if timeout_s is None:
             timeout_s = self._settings.round_timeout_s
-        return await self._inform(self._links.values(), confirm=True, timeout_s=timeout_s)
+        return await self._inform(self._registrations.values(), confirm=True, timeout_s=timeout_s)
 
     async def put_topic(self, topic: Topic, *, timeout_s: float = CHANGE_TIMEOUT_S) -> Outcomes:
         """Offer a topic, new or changed, and announce it at once."""
@@ -182,10 +182,12 @@ class BrokerAgent:
         """Have every node told what it lacks; those that lack nothing are not spoken to."""
         if timeout_s is None:
             timeout_s = self._settings.round_timeout_s
-        return await self._inform(self._links.values(), confirm=False, timeout_s=timeout_s)
+        return await self._inform(self._registrations.values(), confirm=False, timeout_s=timeout_s)
 
-    async def _inform(self, links: Iterable[Link], *, confirm: bool, timeout_s: float) -> Outcomes:
-        demands = self._demand(links, confirm=confirm)
+    async def _inform(
+        self, registrations: Iterable[NodeRegistration], *, confirm: bool, timeout_s: float
+    ) -> Outcomes:
+        demands = self._demand(registrations, confirm=confirm)
         if not demands:
             return {}
         await asyncio.wait(demands.values(), timeout=timeout_s)
@@ -196,17 +198,20 @@ class BrokerAgent:
         }
 
     def _demand(
-        self, links: Iterable[Link], *, confirm: bool
+        self, registrations: Iterable[NodeRegistration], *, confirm: bool
     ) -> dict[Address, "asyncio.Future[Outcome]"]:
         self._round += 1
-        return {link.address: link.demand(self._round, confirm=confirm) for link in links}
+        return {
+            registration.address: registration.demand(self._round, confirm=confirm)
+            for registration in registrations
+        }
 
     async def _keep_registering(self) -> None:
         wait_s = FIRST_ROUND_S
         while True:
             await asyncio.sleep(wait_s)
             wait_s = self._settings.period_s
-            self._demand(self._links.values(), confirm=True)
+            self._demand(self._registrations.values(), confirm=True)
 
     # -- which nodes there are
 
@@ -224,27 +229,27 @@ class BrokerAgent:
             return {}
         if timeout_s is None:
             timeout_s = self._settings.round_timeout_s
-        gone = [address for address in self._links if address not in wanted]
+        gone = [address for address in self._registrations if address not in wanted]
         farewells = {address: self._dismiss(address) for address in gone}
-        added = [self._add(address) for address in wanted if address not in self._links]
+        added = [self._add(address) for address in wanted if address not in self._registrations]
         outcomes = await self._inform(added, confirm=True, timeout_s=timeout_s)
         return outcomes | await _results(farewells)
 
-    def _add(self, address: Address) -> Link:
-        link = Link(
+    def _add(self, address: Address) -> NodeRegistration:
+        registration = NodeRegistration(
             Node(address, self._dialing, rng=self._rng),
             self._announcer,
             self._settings,
             heard=self._heard,
             rng=self._rng,
         )
-        self._links[address] = link
-        link.start(self._leaving.get(address))
-        return link
+        self._registrations[address] = registration
+        registration.start(self._leaving.get(address))
+        return registration
 
     def _dismiss(self, address: Address, *, silently: bool = False) -> "asyncio.Task[Outcome]":
-        link = self._links.pop(address)
-        leaving = asyncio.create_task(link.close() if silently else link.leave())
+        registration = self._registrations.pop(address)
+        leaving = asyncio.create_task(registration.close() if silently else registration.leave())
         self._leaving[address] = leaving
         leaving.add_done_callback(lambda task: self._left(address, task))
         return leaving
@@ -266,7 +271,9 @@ class BrokerAgent:
                     await self.use(await self._source.find())
                 except NoNameServers as error:
                     logger.warning("keeping the NameServers known so far: %s", error)
-            await asyncio.gather(*(link.recheck_name() for link in self._links.values()))
+            await asyncio.gather(
+                *(registration.recheck_name() for registration in self._registrations.values())
+            )
 
     # -- leaving
 
@@ -294,7 +301,7 @@ class BrokerAgent:
 
     async def _end(self, *, silently: bool) -> Outcomes:
         self._ended = True
-        for address in list(self._links):
+        for address in list(self._registrations):
             self._dismiss(address, silently=silently)
         for task in self._tasks:
             task.cancel()
@@ -348,8 +355,8 @@ class BrokerAgent:
         marked = self._table.mark_ordered(names, now_ms=_now_ms())
         if not marked:
             return
-        for link in self._links.values():
-            link.poke()
+        for registration in self._registrations.values():
+            registration.poke()
         if self._on_order_topics is not None:
             try:
                 self._on_order_topics(marked)

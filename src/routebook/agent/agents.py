@@ -1,4 +1,4 @@
-"""Fleet: the agents of a brokers.toml, moved from one version of the file to the next.
+"""Agents: the agents of a brokers.toml, moved from one version of the file to the next.
 
 What a running agent can take over, it does: topics, permission, the list of NameServers. A broker
 with other changes gets a new agent. It starts before the old one closes, so that nobody finds the
@@ -11,9 +11,9 @@ from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from routebook.broker.agent import BrokerAgent
-from routebook.broker.config import AgentConfig, BrokerConfig
-from routebook.broker.link import NodeStatus
+from routebook.agent.agent import BrokerAgent
+from routebook.agent.config import AgentConfig, BrokerConfig
+from routebook.agent.registration import NodeStatus
 from routebook.client.dialing import Dialing
 from routebook.client.sources import AddressSource, find_source
 from routebook.wire.address import Address
@@ -36,7 +36,7 @@ class _Member:
         return self.config.settings.name
 
 
-class Fleet:
+class Agents:
     """TLS of ``dialing`` is stronger than the file's; ``timeout_s`` is for each change."""
 
     def __init__(self, dialing: Dialing, *, timeout_s: float) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from routebook.broker.settings import BadSettings, BrokerSettings, parse_permission
+from routebook.agent.settings import BadSettings, BrokerSettings, parse_permission
 from routebook.wire.headers import BrokerIdentity
 
 
