@@ -23,8 +23,8 @@ from routebook.events import (
     NodeStalled,
     RouteQueries,
 )
-from routebook.history.sentences import Context
-from routebook.history.sentences import sentence as told_by_history
+from routebook.history.telling.sentences import Context
+from routebook.history.telling.sentences import sentence as told_by_history
 from routebook.history.times import span as span_of_history
 from routebook.journal.folder import Span, list_folder
 from routebook.journal.reader import read

@@ -14,7 +14,7 @@ from routebook.events import (
     NodeStopped,
     RecordsLost,
 )
-from routebook.history.witness import ClockJumped, MadeUp, NothingRecorded, watched
+from routebook.history.finding.witness import ClockJumped, MadeUp, NothingRecorded, watched
 from routebook.journal.record import Record
 from routebook.journal.view import RouteEntry, View
 

@@ -22,7 +22,14 @@ from routebook.events import (
     RecordsLost,
     RegistrationCompleted,
 )
-from routebook.history.skew import OWN_CLOCK, Sightings, Skew, samples_of, sightings, skew_of
+from routebook.history.comparing.skew import (
+    OWN_CLOCK,
+    Sightings,
+    Skew,
+    samples_of,
+    sightings,
+    skew_of,
+)
 from routebook.journal.record import Record
 from routebook.journal.view import View
 from routebook_spark.tables import OPEN

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from routebook.history.comparing import ClockTold, comparison_of
-from routebook.history.diverge import BrokerClaim
+from routebook.history.comparing.comparison import ClockTold, comparison_of
+from routebook.history.comparing.divergences import BrokerClaim
 from routebook.journal.errors import JournalError
 from world.finding import Finding
 from world.historychecks import ROOM, Told, write_world

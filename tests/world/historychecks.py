@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from routebook.history.journals import Journal, Served
+from routebook.history.finding.journals import Journal, Served
 from routebook.history.questions import (
     Period,
     RouteAnswer,
@@ -19,8 +19,8 @@ from routebook.history.questions import (
     route_at,
     sessions_of,
 )
+from routebook.history.telling.versions import Part
 from routebook.history.times import AtTime
-from routebook.history.versions import Part
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import ACTIVE
 from routebook.journal.record import encode

@@ -32,8 +32,8 @@ from routebook.cli.reports import (
 )
 from routebook.cli.subcommands import refuse_options
 from routebook.client import Address
+from routebook.history.telling.words import counted, listed
 from routebook.history.times import span, to_second
-from routebook.history.words import counted, listed
 
 
 @click.group(invoke_without_command=True)

@@ -20,10 +20,10 @@ from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, json_option, say
 from routebook.cli.progress import Told, progress_shown
 from routebook.history import questions
-from routebook.history.comparing import comparison_of
-from routebook.history.explain import merged
-from routebook.history.journals import AfterJournal, BeforeJournal, Journal
+from routebook.history.comparing.comparison import comparison_of
+from routebook.history.finding.journals import AfterJournal, BeforeJournal, Journal
 from routebook.history.questions import period
+from routebook.history.telling.explain import merged
 from routebook.history.times import AtTime, BadTime, Moment, parse
 from routebook.journal.errors import JournalError
 

@@ -10,14 +10,14 @@ from rich.text import Text
 from routebook.cli.historyviews import Origin, origins_document
 from routebook.cli.output import table_of
 from routebook.cli.plain import one_line, word
-from routebook.history.comparing import ClockTold, ComparisonAnswer
-from routebook.history.diverge import Blind, BrokerClaim, Claim, Divergence, Ending
-from routebook.history.explain import Line, as_text
-from routebook.history.sentences import sentence, silence_sentence
-from routebook.history.sessions import BrokerHistory, Session
-from routebook.history.skew import Skew
+from routebook.history.comparing.comparison import ClockTold, ComparisonAnswer
+from routebook.history.comparing.divergences import Blind, BrokerClaim, Claim, Divergence, Ending
+from routebook.history.comparing.skew import Skew
+from routebook.history.telling.explain import Line, as_text
+from routebook.history.telling.sentences import sentence, silence_sentence
+from routebook.history.telling.sessions import BrokerHistory, Session
+from routebook.history.telling.words import EXAMPLES, counted, listed, members, short_queues
 from routebook.history.times import exact, span, to_second
-from routebook.history.words import EXAMPLES, counted, listed, members, short_queues
 from routebook.journal.record import Record
 
 _MOST_REMARKS = 20

@@ -18,8 +18,8 @@ from routebook.cli.output import say
 from routebook.client import NameServerError, NodeClient
 from routebook.client.node import Answer
 from routebook.client.requests import command
-from routebook.history.commonclock import Reading
-from routebook.history.journals import Journal, Progress, Served
+from routebook.history.finding.clocks import ClockReading
+from routebook.history.finding.journals import Journal, Progress, Served
 from routebook.journal.before import ASK_AGAIN
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import ACTIVE
@@ -68,7 +68,7 @@ class _Sent:
 
     lines: list[bytes]
     fields: dict[str, str]
-    reading: Reading | None
+    reading: ClockReading | None
     asked_ms: int
 
 
@@ -98,10 +98,10 @@ def _comes_later(answer: Answer) -> bool:
     return (answer.command.ext_fields.get("why") or "").rstrip(".").endswith(ASK_AGAIN)
 
 
-def _reading(wall_ms: object, before_ms: int, after_ms: int) -> Reading | None:
+def _reading(wall_ms: object, before_ms: int, after_ms: int) -> ClockReading | None:
     if not isinstance(wall_ms, int):
         return None
-    return Reading(wall_ms - (before_ms + after_ms) // 2, (after_ms - before_ms) // 2 + 1)
+    return ClockReading(wall_ms - (before_ms + after_ms) // 2, (after_ms - before_ms) // 2 + 1)
 
 
 def _downloaded(asking: Asking, folder: Path) -> Iterator[Source]:

@@ -9,20 +9,20 @@ from rich.text import Text
 
 from routebook.cli.output import table_of
 from routebook.cli.plain import one_line, word
-from routebook.history.changes import BrokerChange, Changes
-from routebook.history.journals import Journal
+from routebook.history.finding.journals import Journal
+from routebook.history.finding.witness import Silence
 from routebook.history.questions import ChangesAnswer, RouteAnswer
-from routebook.history.sentences import Context, sentence, silence_sentence
-from routebook.history.times import Moment, exact, span, to_second
-from routebook.history.versions import Part, Told, Version
-from routebook.history.witness import Silence
-from routebook.history.words import (
+from routebook.history.telling.changes import BrokerChange, Changes
+from routebook.history.telling.sentences import Context, sentence, silence_sentence
+from routebook.history.telling.versions import Part, Told, Version
+from routebook.history.telling.words import (
     EXAMPLES,
     MASTER,
     counted,
     listed,
     short_queues,
 )
+from routebook.history.times import Moment, exact, span, to_second
 from routebook.journal.groups import GroupView
 from routebook.journal.view import View
 from routebook.wire.answers import permission_text

@@ -10,9 +10,9 @@ from rich.text import Text
 from routebook.cli.output import table_of
 from routebook.cli.plain import one_line, plain
 from routebook.events import RouteQueries
-from routebook.history.sentences import Context, sentence
+from routebook.history.telling.sentences import Context, sentence
+from routebook.history.telling.words import counted as counted
 from routebook.history.times import day, exact
-from routebook.history.words import counted as counted
 from routebook.journal.pairs import line_without_values, without_values
 from routebook.journal.record import Record
 from routebook.journal.selection import type_of

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from routebook.history.skew import LEAST_SAMPLES, Measured, Skew, skew_of
+from routebook.history.comparing.skew import LEAST_SAMPLES, Measured, Skew, skew_of
 
 _MOST_LOOKED_AT = 1000
 

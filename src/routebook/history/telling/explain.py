@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from heapq import merge
 from operator import attrgetter
 
-from routebook.history.sentences import sentence, silence_sentence
-from routebook.history.timeline import Happening
+from routebook.history.telling.sentences import sentence, silence_sentence
+from routebook.history.telling.timeline import Happening
 from routebook.history.times import day, time_of_day
 
 

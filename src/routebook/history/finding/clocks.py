@@ -32,3 +32,11 @@ def elapsed_ms(earlier: Stamp, later: Stamp) -> int:
     if earlier.run == later.run:
         return max(0, later.mono_ms - earlier.mono_ms)
     return max(0, later.wall_ms - earlier.wall_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """What the clock of a node showed against that of whoever asked it."""
+
+    ahead_ms: int
+    uncertainty_ms: int

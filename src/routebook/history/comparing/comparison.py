@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from routebook.history.awareness import Awareness, awareness
-from routebook.history.commonclock import CommonClock, common_clock
-from routebook.history.diverge import Blind, Comparison, Course, compare
-from routebook.history.journals import Base, Journal
-from routebook.history.needles import about_awareness, about_tables, about_topic
+from routebook.history.comparing.awareness import Awareness, awareness
+from routebook.history.comparing.common_clock import CommonClock, common_clock
+from routebook.history.comparing.divergences import Blind, Comparison, Course, compare
+from routebook.history.comparing.skew import Skew
+from routebook.history.finding.journals import Base, Journal
+from routebook.history.finding.line_filter import about_awareness, about_tables, about_topic
+from routebook.history.finding.witness import RecordsMissing
 from routebook.history.questions import period
-from routebook.history.skew import Skew
 from routebook.history.times import AtTime
-from routebook.history.witness import RecordsMissing
 from routebook.journal.errors import JournalError
 from routebook.journal.record import Record
 

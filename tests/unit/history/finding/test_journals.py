@@ -6,10 +6,15 @@ from pathlib import Path
 import pytest
 
 from routebook.events import Cause, RouteQueries
-from routebook.history.journals import AfterJournal, Base, BeforeJournal, Journal
-from routebook.history.needles import about_broker, about_tables
+from routebook.history.finding.journals import AfterJournal, Base, BeforeJournal, Journal
+from routebook.history.finding.line_filter import about_broker, about_tables
+from routebook.history.finding.witness import (
+    MadeUp,
+    NothingRecorded,
+    RecordsMissing,
+    missing_records,
+)
 from routebook.history.times import AtSeq, AtTime, parse, time_of_day
-from routebook.history.witness import MadeUp, NothingRecorded, RecordsMissing, missing_records
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import ACTIVE, list_folder, snapshot_name
 from routebook.journal.record import Record, encode

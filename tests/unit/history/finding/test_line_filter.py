@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from routebook.history.needles import (
+from routebook.history.finding.line_filter import (
     BREAKS,
     Wanted,
     about_awareness,
@@ -14,9 +14,9 @@ from routebook.history.needles import (
     about_topic,
     any_of,
 )
-from routebook.history.sessions import broker_history
-from routebook.history.timeline import broker_timeline, topic_timeline
-from routebook.history.versions import follow
+from routebook.history.telling.sessions import broker_history
+from routebook.history.telling.timeline import broker_timeline, topic_timeline
+from routebook.history.telling.versions import follow
 from routebook.journal.record import Record, encode
 from support.stories import Story
 

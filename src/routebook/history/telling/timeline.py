@@ -36,11 +36,11 @@ from routebook.events import (
     StateRestated,
     TopicsChanged,
 )
-from routebook.history.clocks import Runs, Stamp, elapsed_ms
-from routebook.history.narrow import narrow_record, narrow_view
-from routebook.history.sentences import NOTHING_MORE, Context
-from routebook.history.witness import Silence, Silences, Silent, apply
-from routebook.history.words import MASTER
+from routebook.history.finding.clocks import Runs, Stamp, elapsed_ms
+from routebook.history.finding.narrow import narrow_record, narrow_view
+from routebook.history.finding.witness import Silence, Silences, Silent, apply
+from routebook.history.telling.sentences import NOTHING_MORE, Context
+from routebook.history.telling.words import MASTER
 from routebook.journal.groups import GroupView, Key
 from routebook.journal.record import Record, UnknownEvent
 from routebook.journal.view import View

@@ -24,8 +24,8 @@ from routebook.events import (
     StateRestated,
     TopicsChanged,
 )
-from routebook.history.narrow import narrow_record, narrow_view
-from routebook.history.witness import ClockJumped, NothingRecorded, Silence, apply
+from routebook.history.finding.narrow import narrow_record, narrow_view
+from routebook.history.finding.witness import ClockJumped, NothingRecorded, Silence, apply
 from routebook.journal.groups import GroupView, Key
 from routebook.journal.record import Record
 from routebook.journal.view import View

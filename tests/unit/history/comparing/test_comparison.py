@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from routebook.events import Cause, NodeStarted
-from routebook.history.comparing import ComparisonAnswer, comparison_of
-from routebook.history.diverge import Ending
-from routebook.history.journals import Journal, Served
-from routebook.history.skew import Skew
+from routebook.history.comparing.comparison import ComparisonAnswer, comparison_of
+from routebook.history.comparing.divergences import Ending
+from routebook.history.comparing.skew import Skew
+from routebook.history.finding.journals import Journal, Served
+from routebook.history.finding.witness import Silent
 from routebook.history.times import time_of_day
-from routebook.history.witness import Silent
 from routebook.journal.errors import JournalError
 from routebook.journal.record import Record
 from routebook.journal.view import View

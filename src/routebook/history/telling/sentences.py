@@ -36,11 +36,16 @@ from routebook.events import (
     StateRestated,
     TopicsChanged,
 )
-from routebook.history.queuewords import topics_changed
-from routebook.history.reasons import why_changed, why_left
-from routebook.history.times import span, time_of_day, to_second
-from routebook.history.witness import ClockJumped, NothingRecorded, RecordsMissing, Silence, Silent
-from routebook.history.words import (
+from routebook.history.finding.witness import (
+    ClockJumped,
+    NothingRecorded,
+    RecordsMissing,
+    Silence,
+    Silent,
+)
+from routebook.history.telling.queue_words import topics_changed
+from routebook.history.telling.reasons import why_changed, why_left
+from routebook.history.telling.words import (
     MASTER,
     counted,
     identity,
@@ -51,6 +56,7 @@ from routebook.history.words import (
     origin,
     queues,
 )
+from routebook.history.times import span, time_of_day, to_second
 from routebook.journal.pairs import is_length
 from routebook.journal.record import UnknownEvent
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from routebook.events import JournalRecovered, NodeStopped
-from routebook.history.commonclock import Reading
-from routebook.history.needles import BREAKS, Wanted
+from routebook.history.finding.clocks import ClockReading
+from routebook.history.finding.line_filter import BREAKS, Wanted
+from routebook.history.finding.witness import Watch, explained_since_ms, missing_records
 from routebook.history.times import AtSeq, Moment, exact
-from routebook.history.witness import Watch, explained_since_ms, missing_records
 from routebook.journal.alive import find_alive
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import Listing, Span, list_folder
@@ -75,7 +75,7 @@ class Served:
     known: View | None
     asked_ms: int
     why: str = ""
-    reading: Reading | None = None
+    reading: ClockReading | None = None
 
 
 class Journal:
@@ -109,7 +109,7 @@ class Journal:
         return str(self._folder) if self._served is None else ""
 
     @property
-    def reading(self) -> Reading | None:
+    def reading(self) -> ClockReading | None:
         return self._served.reading if self._served else None
 
     @functools.cached_property

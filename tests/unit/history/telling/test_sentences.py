@@ -41,8 +41,8 @@ from routebook.events import (
     Suspect,
     TopicsChanged,
 )
-from routebook.history.sentences import Context, sentence, silence_phrase, silence_sentence
-from routebook.history.witness import Silence, Silent
+from routebook.history.finding.witness import Silence, Silent
+from routebook.history.telling.sentences import Context, sentence, silence_phrase, silence_sentence
 from routebook.journal.record import UnknownEvent
 from support.stories import ms
 

@@ -1,9 +1,17 @@
 """What became of the queues of topics, in words."""
 
 from routebook.events import Cause, QueueChange, Shape, TopicsChanged
-from routebook.history.reasons import why_changed
+from routebook.history.telling.reasons import why_changed
+from routebook.history.telling.words import (
+    WRITE,
+    counted,
+    listed,
+    member,
+    permission,
+    queues,
+    short_queues,
+)
 from routebook.history.times import span
-from routebook.history.words import WRITE, counted, listed, member, permission, queues, short_queues
 
 
 def topics_changed(

@@ -3,9 +3,9 @@
 import pytest
 
 from routebook.events import Cause
-from routebook.history.sessions import BrokerHistory, Session, broker_history
+from routebook.history.finding.witness import Silent
+from routebook.history.telling.sessions import BrokerHistory, Session, broker_history
 from routebook.history.times import time_of_day
-from routebook.history.witness import Silent
 from support.stories import Story, ms
 
 

@@ -17,8 +17,8 @@ from routebook.events import (
     StateRestated,
     Suspect,
 )
-from routebook.history.explain import as_text, explained, merged
-from routebook.history.timeline import broker_timeline, mentions, topic_timeline
+from routebook.history.telling.explain import as_text, explained, merged
+from routebook.history.telling.timeline import broker_timeline, mentions, topic_timeline
 from routebook.journal.record import Record
 from support.stories import SHAPE, Story
 

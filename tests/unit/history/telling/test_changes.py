@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from routebook.history.changes import AlikeTopics, BrokerChange, Change, Changes, changes
+from routebook.history.telling.changes import AlikeTopics, BrokerChange, Change, Changes, changes
 from routebook.state.model import QueueShape
 from support.stories import Story
 

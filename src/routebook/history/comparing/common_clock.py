@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from routebook.history.awareness import Awareness, Epoch
-from routebook.history.skew import (
+from routebook.history.comparing.awareness import Awareness, Epoch
+from routebook.history.comparing.skew import (
     LEAST_UNCERTAINTY_MS,
     OWN_CLOCK,
     Measured,
@@ -19,16 +19,9 @@ from routebook.history.skew import (
     samples_of,
     skew_of,
 )
+from routebook.history.finding.clocks import ClockReading
 
 Spot = tuple[int, int]  # number of the node, number of its epoch
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What the clock of a node showed against that of whoever asked it."""
-
-    ahead_ms: int
-    uncertainty_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +44,7 @@ class CommonClock:
 
 
 def common_clock(
-    nodes: Sequence[Awareness], readings: Sequence[Reading | None] | None = None
+    nodes: Sequence[Awareness], readings: Sequence[ClockReading | None] | None = None
 ) -> CommonClock:
     """``readings`` are those of the clocks as they are now, of nodes that were asked."""
     measured = _measured(nodes, readings or [None] * len(nodes))
@@ -97,7 +90,7 @@ def _joined(one: Skew, other: Skew) -> Skew:
 
 
 def _measured(
-    nodes: Sequence[Awareness], readings: Sequence[Reading | None]
+    nodes: Sequence[Awareness], readings: Sequence[ClockReading | None]
 ) -> Mapping[Spot, dict[Spot, Skew]]:
     """Of each epoch how far others are ahead of it, as far as they saw anything together."""
     found: dict[Spot, dict[Spot, Skew]] = defaultdict(dict)
@@ -116,7 +109,7 @@ def _measured(
     return found
 
 
-def _asked(here: Reading | None, there: Reading | None) -> Skew | None:
+def _asked(here: ClockReading | None, there: ClockReading | None) -> Skew | None:
     if here is None or there is None:
         return None
     uncertainty_ms = max(here.uncertainty_ms + there.uncertainty_ms, LEAST_UNCERTAINTY_MS)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from routebook.events import QueueChange
-from routebook.history.queuewords import what_changed
-from routebook.history.words import listed, member, members
+from routebook.history.telling.queue_words import what_changed
+from routebook.history.telling.words import listed, member, members
 from routebook.journal.difference import Difference
 from routebook.journal.groups import GroupView, Key
 from routebook.journal.view import View

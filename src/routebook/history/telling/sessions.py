@@ -21,11 +21,11 @@ from routebook.events import (
     RequestRefused,
     StateRestated,
 )
-from routebook.history.clocks import Runs, Stamp, elapsed_ms
-from routebook.history.narrow import narrow_record, narrow_view
-from routebook.history.reasons import why_left
-from routebook.history.timeline import is_near_miss, mentions
-from routebook.history.witness import Silence, Silences, apply
+from routebook.history.finding.clocks import Runs, Stamp, elapsed_ms
+from routebook.history.finding.narrow import narrow_record, narrow_view
+from routebook.history.finding.witness import Silence, Silences, apply
+from routebook.history.telling.reasons import why_left
+from routebook.history.telling.timeline import is_near_miss, mentions
 from routebook.journal.groups import MemberView
 from routebook.journal.record import Record
 from routebook.journal.view import View

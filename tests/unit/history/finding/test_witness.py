@@ -1,7 +1,7 @@
 """When a node was awake, when it was down, and when nobody knows."""
 
 from routebook.events import Cause, NodeStalled, RouteQueries
-from routebook.history.witness import (
+from routebook.history.finding.witness import (
     ClockJumped,
     MadeUp,
     NothingRecorded,

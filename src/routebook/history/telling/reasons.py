@@ -1,7 +1,7 @@
 """Why something happened, a phrase for every cause."""
 
 from routebook.events import Cause
-from routebook.history.words import origin
+from routebook.history.telling.words import origin
 
 _LEFT = {
     Cause.REGISTER: "a registration took its place",

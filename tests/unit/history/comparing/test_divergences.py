@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from routebook.history.awareness import awareness
-from routebook.history.diverge import (
+from routebook.history.comparing.awareness import awareness
+from routebook.history.comparing.divergences import (
     Blind,
     BrokerClaim,
     Claim,
@@ -15,8 +15,8 @@ from routebook.history.diverge import (
     Ending,
     compare,
 )
+from routebook.history.finding.witness import watched
 from routebook.history.times import time_of_day
-from routebook.history.witness import watched
 from routebook.journal.record import Place, Record
 from routebook.state.model import QueueShape
 from support.stories import Story, ms

@@ -3,7 +3,7 @@
 import pytest
 
 from routebook.events import RegistrationCompleted
-from routebook.history.skew import (
+from routebook.history.comparing.skew import (
     MOMENT_MS,
     Measured,
     Skew,

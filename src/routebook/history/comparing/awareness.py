@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from routebook.events import JournalRecovered, NodeStarted
-from routebook.history.narrow import narrow_record, narrow_view
-from routebook.history.skew import Sightings, sightings
-from routebook.history.witness import ClockJumped, MadeUp, Silence, Silences, apply
+from routebook.history.comparing.skew import Sightings, sightings
+from routebook.history.finding.narrow import narrow_record, narrow_view
+from routebook.history.finding.witness import ClockJumped, MadeUp, Silence, Silences, apply
 from routebook.journal.record import Place, Record
 from routebook.journal.view import View
 
