@@ -15,7 +15,7 @@ from routebook.handlers.services import Answer, Caller
 from routebook.handlers.tally import QueryTally
 from routebook.server import pending
 from routebook.server.port import SLICE_S, Port
-from routebook.server.rota import ROOMS, TRIAL_S, Lane
+from routebook.server.scheduler import ROOMS, TRIAL_S, Lane
 from routebook.settings import make_settings
 from routebook.slices import NO_WAY_BACK, Slices
 from routebook.wire.command import Command, Reply

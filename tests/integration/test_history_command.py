@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from routebook.cli import history as command
 from routebook.cli import progress
+from routebook.cli.history import command
 from routebook.events import RouteQueries, StaticMapping
 from routebook.journal.folder import ACTIVE, list_folder
 from support.fleet import Ran, run_program

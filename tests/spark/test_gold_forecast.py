@@ -3,7 +3,7 @@ from datetime import date, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from routebook.wire.enrolment import Topic, plain_body, plain_slice
+from routebook.wire.broker_requests import Topic, plain_body, plain_slice
 from routebook.wire.registration import DataVersion
 from routebook_spark import schemas
 from routebook_spark.gold.forecast import (

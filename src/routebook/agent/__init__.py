@@ -3,7 +3,7 @@
 from routebook.agent.agent import BrokerAgent
 from routebook.agent.registration import NodeStatus, Outcome
 from routebook.agent.settings import BadSettings, BrokerSettings
-from routebook.wire.enrolment import Topic
+from routebook.wire.broker_requests import Topic
 from routebook.wire.registration import DataVersion
 
 __all__ = [

@@ -25,8 +25,8 @@ from routebook.client.node import Node
 from routebook.client.sources import FIRST_REFRESH_S, AddressSource, find_source
 from routebook.wire.address import Address
 from routebook.wire.answers import MASTER_ID, PERM_WRITE, decode_kv
+from routebook.wire.broker_requests import Topic
 from routebook.wire.command import Command
-from routebook.wire.enrolment import Topic
 from routebook.wire.errors import BadBody
 from routebook.wire.registration import DataVersion
 

@@ -17,9 +17,7 @@ import msgspec
 
 from routebook.agent.settings import BrokerSettings
 from routebook.agent.topics import TopicTable, restricted
-from routebook.wire.codes import Version
-from routebook.wire.command import Command
-from routebook.wire.enrolment import (
+from routebook.wire.broker_requests import (
     Topic,
     TopicSlice,
     broker_heartbeat,
@@ -32,6 +30,8 @@ from routebook.wire.enrolment import (
     register_topic,
     unregister_broker,
 )
+from routebook.wire.codes import Version
+from routebook.wire.command import Command
 from routebook.wire.frame import MAX_FRAME
 from routebook.wire.registration import DataVersion
 

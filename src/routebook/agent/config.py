@@ -27,7 +27,7 @@ from typing import Any
 from routebook.agent.settings import SETTING_NAMES, BadSettings, BrokerSettings, parse_permission
 from routebook.client.dialing import Tls
 from routebook.client.sources import parse_addresses
-from routebook.wire.enrolment import Topic
+from routebook.wire.broker_requests import Topic
 
 RELOADABLE = frozenset({"permission"})
 

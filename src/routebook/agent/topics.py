@@ -17,7 +17,7 @@ from types import MappingProxyType
 import msgspec
 
 from routebook.wire.answers import PERM_READ, PERM_WRITE
-from routebook.wire.enrolment import Topic
+from routebook.wire.broker_requests import Topic
 from routebook.wire.registration import DataVersion
 
 CHANGES_KEPT = 256

@@ -6,7 +6,7 @@ from routebook.handlers.order import ORDER_NAMESPACE
 from routebook.handlers.rendering import TOO_WIDE
 from routebook.handlers.services import Answer, Caller, Services
 from routebook.handlers.tally import KNOWN, NOT_READY, UNKNOWN
-from routebook.handlers.wideroutes import Question
+from routebook.handlers.wide_routes import Question
 from routebook.slices import Slices
 from routebook.state.model import MASTER, Group
 from routebook.wire.codes import ResponseCode, Version

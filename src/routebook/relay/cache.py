@@ -125,7 +125,7 @@ class RelayCache:
         self._denials: OrderedDict[Question, Denial] = OrderedDict()
         self._bodies: dict[bytes, tuple[bytes, int]] = {}  # the one copy, and how many have it
         self._bytes = 0
-        self._agenda: list[tuple[float, int, Question]] = []  # void where an entry says otherwise
+        self._schedule: list[tuple[float, int, Question]] = []  # void where an entry says otherwise
         self._numbers = itertools.count()
         self._forgotten: OrderedDict[Question, Forgotten] = OrderedDict()
         self._losses = dict.fromkeys(Loss, 0)
@@ -198,8 +198,8 @@ class RelayCache:
     def take_due(self, now_s: float, limit: int, *, rest_unused: bool = True) -> list[Question]:
         """Questions to be asked again, planned anew; what nobody asked for lately is to rest."""
         due: list[Question] = []
-        while self._agenda and self._agenda[0][0] <= now_s and len(due) < limit:
-            at, _, question = heapq.heappop(self._agenda)
+        while self._schedule and self._schedule[0][0] <= now_s and len(due) < limit:
+            at, _, question = heapq.heappop(self._schedule)
             entry = self._shelves[question.code].get(question)
             if entry is None or entry.due_at != at:
                 continue
@@ -284,10 +284,10 @@ class RelayCache:
 
     def _plan(self, question: Question, entry: Entry, due_at: float) -> None:
         entry.due_at = due_at
-        heapq.heappush(self._agenda, (due_at, next(self._numbers), question))
-        if len(self._agenda) > 2 * len(self) + 1000:
-            self._agenda = [item for item in self._agenda if self._valid(item)]
-            heapq.heapify(self._agenda)
+        heapq.heappush(self._schedule, (due_at, next(self._numbers), question))
+        if len(self._schedule) > 2 * len(self) + 1000:
+            self._schedule = [item for item in self._schedule if self._valid(item)]
+            heapq.heapify(self._schedule)
 
     def _valid(self, item: tuple[float, int, Question]) -> bool:
         entry = self._shelves[item[2].code].get(item[2])

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, cast
 from routebook.events import Cause
 from routebook.handlers.services import Answer, Caller
 from routebook.server.encrypting import Encrypted
-from routebook.server.greeting import Greeting, opened_tls
-from routebook.server.longanswer import LongAnswer
+from routebook.server.first_bytes import Greeting, opened_tls
+from routebook.server.long_answer import LongAnswer
 from routebook.server.pending import KINDS, SHARES, Awaited, Share
 from routebook.server.receiving import LARGE_READ
-from routebook.server.rota import Lane
+from routebook.server.scheduler import Lane
 from routebook.server.tls import TlsSession
 from routebook.state.account import host_of
 from routebook.wire.address import Address

@@ -13,13 +13,13 @@ from typing import Literal
 from routebook.agent.agent import BrokerAgent, Outcomes
 from routebook.agent.announcement import whole_table
 from routebook.agent.settings import BrokerSettings
+from routebook.asyncio_server import close_server
 from routebook.client.dialing import Dialing
 from routebook.client.errors import NodeError
 from routebook.client.node import Node
 from routebook.client.sources import AddressSource, find_source
-from routebook.listener import close_listener
 from routebook.wire.answers import PERM_WRITE
-from routebook.wire.enrolment import Topic
+from routebook.wire.broker_requests import Topic
 
 SILENT_TIMEOUT_S = 5.0
 
@@ -194,7 +194,7 @@ class SimulatedBroker:
     async def _close_port(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
-            await close_listener(listener)
+            await close_server(listener)
             await listener.wait_closed()
 
 

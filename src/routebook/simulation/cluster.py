@@ -16,7 +16,7 @@ from routebook.client.sources import AddressSource
 from routebook.simulation.broker import BrokerView, SimulatedBroker, spare_address
 from routebook.simulation.faults import Fault
 from routebook.wire.answers import MASTER_ID, PERM_WRITE
-from routebook.wire.enrolment import Topic
+from routebook.wire.broker_requests import Topic
 
 STARTING_AT_ONCE = 16
 ROUND_TIMEOUT_S = 5.0

@@ -16,9 +16,9 @@ from routebook.agent.announcement import (
 )
 from routebook.agent.settings import BrokerSettings
 from routebook.agent.topics import TopicTable
+from routebook.wire.broker_requests import Topic
 from routebook.wire.codes import RequestCode, Version
 from routebook.wire.command import Command
-from routebook.wire.enrolment import Topic
 from routebook.wire.registration import DataVersion
 from support.recording import registration_of
 

@@ -9,7 +9,7 @@ import pytest
 from routebook.agent.config import AgentConfig, BadConfig, BrokerConfig, load
 from routebook.agent.settings import SETTING_NAMES, BrokerSettings
 from routebook.client.dialing import Tls
-from routebook.wire.enrolment import Topic
+from routebook.wire.broker_requests import Topic
 
 SMALLEST = """
 [[broker]]

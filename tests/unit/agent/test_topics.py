@@ -3,7 +3,7 @@
 import pytest
 
 from routebook.agent.topics import CHANGES_KEPT, MAX_LISTED, MAX_REMOVED, TopicTable, restricted
-from routebook.wire.enrolment import Topic
+from routebook.wire.broker_requests import Topic
 from routebook.wire.registration import DataVersion
 
 BEGIN_MS = 1_700_000_000_000

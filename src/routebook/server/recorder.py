@@ -1,4 +1,4 @@
-"""Chronicle: what a node remembers of itself.
+"""Recorder: what a node remembers of itself.
 
 Everything that happens is given to ``record``. It goes to the journal, if there is one, and into a
 list of the latest records that the node can be asked for. A journal that cannot keep up loses
@@ -32,11 +32,11 @@ from routebook.journal.pairs import cut
 from routebook.journal.record import Record
 from routebook.journal.weight import UNIT_BYTES, weight_of
 from routebook.journal.writer import JournalSettings, JournalWriter, Recovered
+from routebook.server.background import Upkeep, again_and_again
 from routebook.server.durable import replace_file
-from routebook.server.eventlog import log_event
-from routebook.server.lasting import Upkeep, again_and_again
-from routebook.server.latest import LatestRecords, unpacked
-from routebook.server.memorywatch import kill_first
+from routebook.server.event_log import log_event
+from routebook.server.latest_records import LatestRecords, unpacked
+from routebook.server.memory_watch import kill_first
 from routebook.server.past import Past, nothing_before
 from routebook.settings import MemorySettings, SettingsError
 from routebook.slices import Slices
@@ -65,7 +65,7 @@ _SNAPSHOT = "making a snapshot"
 _NODE_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
-class Chronicle:
+class Recorder:
     def __init__(
         self,
         settings: MemorySettings,

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import click
 from rich.console import Group, RenderableType
 
-from routebook.cli import historyevents as events
-from routebook.cli import historyviews as views
 from routebook.cli.errors import NO, Negative
-from routebook.cli.historysources import Source, sources
-from routebook.cli.historyviews import Origin
+from routebook.cli.history import events
+from routebook.cli.history import routes as views
+from routebook.cli.history.routes import Origin
+from routebook.cli.history.sources import Source, sources
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, json_option, say
 from routebook.cli.progress import Told, progress_shown

@@ -15,7 +15,7 @@ from routebook.events import (
     Suspect,
     TopicsChanged,
 )
-from routebook.server.eventlog import line, log_event
+from routebook.server.event_log import line, log_event
 
 
 def topics_changed(count: int) -> TopicsChanged:

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from routebook.listener import close_listener
+from routebook.asyncio_server import close_server
 
 
 class Door(asyncio.Protocol):
@@ -21,7 +21,7 @@ async def test_a_peer_accepted_while_the_listener_closes_is_not_forgotten(turns:
         peer.setblocking(False)
         for _ in range(turns):  # in one of them it is accepted and has no transport yet
             await asyncio.sleep(0)
-        await close_listener(server)
+        await close_server(server)
         await server.wait_closed()
         gc.collect()  # of a socket that nobody has closed this makes a warning
         loop = asyncio.get_running_loop()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from routebook.server.memorywatch import MemoryWatch, give_back, kill_first, resident_bytes
+from routebook.server.memory_watch import MemoryWatch, give_back, kill_first, resident_bytes
 from routebook.slices import Slices
 from routebook.state.account import MIB, Account, Kind, shared_out
 
@@ -118,7 +118,7 @@ def test_a_helper_is_killed_before_the_node() -> None:
 
 FROZEN = """
 import asyncio, gc, sys
-from routebook.server.memorywatch import MemoryWatch
+from routebook.server.memory_watch import MemoryWatch
 from routebook.state.account import Account
 
 if sys.argv[1] == "frozen":

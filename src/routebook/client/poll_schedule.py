@@ -1,4 +1,4 @@
-"""Agenda: when each topic is to be polled next. Told the time.
+"""PollSchedule: when each topic is to be polled next. Told the time.
 
 Every topic has times of its own, so that many topics make a steady trickle of polls and not a burst
 a period. What is due within one tick is taken together.
@@ -12,7 +12,7 @@ MAX_JITTER = 0.5
 _SHORTEST_WAIT = 0.1  # of a period
 
 
-class Agenda:
+class PollSchedule:
     """``jitter`` is the part of the period by which a poll may be early or late."""
 
     def __init__(self, period_s: float, jitter: float, rng: random.Random) -> None:

@@ -12,7 +12,7 @@ from time import monotonic, time_ns
 from typing import Any
 
 from routebook.cli.errors import CannotAsk, Negative
-from routebook.cli.journal import default_folder, journal_at
+from routebook.cli.journal.command import default_folder, journal_at
 from routebook.cli.nameservers import Asking
 from routebook.cli.output import say
 from routebook.client import NameServerError, NodeClient

@@ -1,9 +1,9 @@
-"""Closing a listener without forgetting those it has just accepted."""
+"""Closing a server of asyncio without forgetting those it has just accepted."""
 
 import asyncio
 
 
-async def close_listener(server: asyncio.Server) -> None:
+async def close_server(server: asyncio.Server) -> None:
     """Listen no longer; connections are left to their protocols.
 
     asyncio accepts in one turn of the loop and makes the transport in the next. A server closed

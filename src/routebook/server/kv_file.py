@@ -16,9 +16,9 @@ from pathlib import Path
 from routebook.events import Event
 from routebook.handlers.turns import in_turns
 from routebook.printable import escaped, shortened
+from routebook.server.background import Upkeep, is_ending
 from routebook.server.durable import replace_file
-from routebook.server.kvclaim import Found, KvClaim, claim_kv_file, file_at
-from routebook.server.lasting import Upkeep, is_ending
+from routebook.server.kv_claim import Found, KvClaim, claim_kv_file, file_at
 from routebook.settings import SettingsError
 from routebook.slices import Slices
 from routebook.state.errors import NotDurable

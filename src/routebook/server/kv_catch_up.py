@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from routebook.events import Event
-from routebook.server.kvfile import KvFile
-from routebook.server.lasting import Upkeep
+from routebook.server.background import Upkeep
+from routebook.server.kv_file import KvFile
 
 logger = logging.getLogger(__name__)
 

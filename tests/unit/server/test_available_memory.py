@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from routebook.server.available import available_memory, memory_limit
+from routebook.server.available_memory import available_memory, memory_limit
 from routebook.state.account import LEAST, MIB
 
 UNLIMITED_V1 = "9223372036854771712"

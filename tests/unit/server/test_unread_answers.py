@@ -1,4 +1,4 @@
-from routebook.server.unread import UnreadAnswers
+from routebook.server.unread_answers import UnreadAnswers
 
 
 class Reader:

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from routebook.cli import journalviews as views
 from routebook.cli.errors import NO, Negative
+from routebook.cli.journal import views as views
 from routebook.cli.output import Output, json_option, say
 from routebook.cli.progress import progress_shown
 from routebook.history.times import AtSeq, AtTime, BadTime, Moment, parse

@@ -7,7 +7,7 @@ import pytest
 from routebook.handlers.dispatch import dispatch
 from routebook.handlers.rendering import GROUPS_A_SLICE, TOO_WIDE
 from routebook.handlers.services import Caller
-from routebook.handlers.wideroutes import Question, WideRoutes
+from routebook.handlers.wide_routes import Question, WideRoutes
 from routebook.slices import Slices, finished
 from routebook.state.topics import WIDE
 from routebook.wire.codes import RequestCode, ResponseCode, Version

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from routebook.server.lasting import Upkeep, again_and_again
+from routebook.server.background import Upkeep, again_and_again
 
 
 async def test_a_turn_that_fails_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from routebook.events import Cause, Event, KvChanged, QueueChange, RequestRefused, TopicsChanged
 from routebook.journal.record import Record
-from routebook.server.latest import (
+from routebook.server.latest_records import (
     MAX_RECORDS,
     LatestRecords,
     cost_of,

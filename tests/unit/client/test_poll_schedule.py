@@ -5,15 +5,15 @@ from collections import Counter
 
 import pytest
 
-from routebook.client.agenda import Agenda
+from routebook.client.poll_schedule import PollSchedule
 
 
-def agenda(*, jitter: float = 0.2) -> Agenda:
-    return Agenda(30.0, jitter, random.Random(7))
+def schedule(*, jitter: float = 0.2) -> PollSchedule:
+    return PollSchedule(30.0, jitter, random.Random(7))
 
 
 def test_a_new_topic_is_due_at_once_when_nobody_has_asked_for_it() -> None:
-    times = agenda()
+    times = schedule()
     times.add("orders", 100.0, at_once=True)
     assert times.next_in_s(100.0) == 0
     assert times.take_due(100.0, 10) == ["orders"]
@@ -21,13 +21,13 @@ def test_a_new_topic_is_due_at_once_when_nobody_has_asked_for_it() -> None:
 
 
 def test_a_topic_just_asked_for_is_due_within_a_period() -> None:
-    times = agenda()
+    times = schedule()
     times.add("orders", 100.0, at_once=False)
     assert 3 <= times.next_in_s(100.0) <= 30
 
 
 def test_later_polls_are_a_jittered_period_apart() -> None:
-    times = agenda()
+    times = schedule()
     times.add("orders", 0.0, at_once=False)
     now, waits = 0.0, []
     for _ in range(200):
@@ -41,7 +41,7 @@ def test_later_polls_are_a_jittered_period_apart() -> None:
 
 
 def test_without_jitter_polls_are_a_period_apart() -> None:
-    times = agenda(jitter=0)
+    times = schedule(jitter=0)
     times.add("orders", 0.0, at_once=False)
     now = times.next_in_s(0.0)
     times.take_due(now, 10)
@@ -50,7 +50,7 @@ def test_without_jitter_polls_are_a_period_apart() -> None:
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_topics_that_came_together_are_spread_over_the_period(at_once: bool) -> None:
-    times = agenda()
+    times = schedule()
     for number in range(1_000):
         times.add(f"topic-{number}", 0.0, at_once=at_once)
     while times.take_due(0.0, 100):
@@ -65,21 +65,21 @@ def test_topics_that_came_together_are_spread_over_the_period(at_once: bool) -> 
 
 
 def test_what_is_due_within_a_tick_is_taken_together() -> None:
-    times = agenda(jitter=0)
+    times = schedule(jitter=0)
     for number, added in enumerate((0.0, 0.1, 0.2, 1.0)):
         times.add(f"topic-{number}", added, at_once=True)
     assert times.take_due(0.0, 10) == ["topic-0", "topic-1", "topic-2"]
 
 
 def test_no_more_is_taken_than_wanted() -> None:
-    times = agenda()
+    times = schedule()
     for number in range(5):
         times.add(f"topic-{number}", 0.0, at_once=True)
     assert [len(times.take_due(0.0, 2)) for _ in range(4)] == [2, 2, 1, 0]
 
 
 def test_a_dropped_topic_is_never_due() -> None:
-    times = agenda()
+    times = schedule()
     times.add("orders", 0.0, at_once=True)
     times.drop("orders")
     assert "orders" not in times
@@ -88,7 +88,7 @@ def test_a_dropped_topic_is_never_due() -> None:
 
 
 def test_a_topic_dropped_and_added_again_is_due_once() -> None:
-    times = agenda()
+    times = schedule()
     for _ in range(3):
         times.drop("orders")
         times.add("orders", 0.0, at_once=True)
@@ -101,4 +101,4 @@ def test_a_topic_dropped_and_added_again_is_due_once() -> None:
 )
 def test_periods_that_make_no_sense_are_refused(period_s: float, jitter: float) -> None:
     with pytest.raises(ValueError, match="makes no sense"):
-        Agenda(period_s, jitter, random.Random(1))
+        PollSchedule(period_s, jitter, random.Random(1))

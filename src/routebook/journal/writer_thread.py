@@ -34,7 +34,7 @@ _CHECK_S = 0.9  # between looks whether the folder is still there
 _BEHIND_S = 0.02  # between looks whether sealing has caught up
 
 
-class Scribe:
+class WriterThread:
     """Takes records from ``queue`` until it is stopped and the queue is empty.
 
     Attributes without an underscore may be read by any thread.

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from routebook.cli.historyviews import Origin, origins_document
+from routebook.cli.history.routes import Origin, origins_document
 from routebook.cli.output import table_of
 from routebook.cli.plain import one_line, word
 from routebook.history.comparing.comparison import ClockTold, ComparisonAnswer

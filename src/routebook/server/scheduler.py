@@ -1,4 +1,4 @@
-"""Rota: whose long answer is worked on next, and for whom there is no room.
+"""Scheduler: whose long answer is worked on next, and for whom there is no room.
 
 Long answers wait in lanes, and lanes take turns by the slice:
 
@@ -44,7 +44,7 @@ TRIAL_S = 0.03  # of work, within which a broker of 10,000 topics is registered
 _ORDER = (Lane.REGISTRATION, Lane.CALL, Lane.REGISTRATION, Lane.LARGE)
 
 
-class Rota(Generic[W]):
+class Scheduler(Generic[W]):
     def __init__(self, rooms: Mapping[Lane, Room] = ROOMS) -> None:
         self._rooms = rooms
         self._waiting: dict[Lane, dict[str, deque[W]]] = {lane: {} for lane in Lane}

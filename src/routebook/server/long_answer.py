@@ -8,7 +8,7 @@ from collections.abc import Generator
 from time import monotonic, thread_time
 from typing import cast
 
-from routebook.server.rota import TRIAL_S, Lane
+from routebook.server.scheduler import TRIAL_S, Lane
 from routebook.slices import Slices
 from routebook.wire.codes import RequestCode
 from routebook.wire.command import Command, Reply

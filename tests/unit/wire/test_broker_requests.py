@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from routebook.wire.codec import decode_command
-from routebook.wire.codes import RequestCode, Version
-from routebook.wire.command import Command
-from routebook.wire.enrolment import (
+from routebook.wire.broker_requests import (
     Topic,
     broker_heartbeat,
     packed_body,
@@ -23,6 +20,9 @@ from routebook.wire.enrolment import (
     register_topic,
     unregister_broker,
 )
+from routebook.wire.codec import decode_command
+from routebook.wire.codes import RequestCode, Version
+from routebook.wire.command import Command
 from routebook.wire.frame import FrameDecoder
 from routebook.wire.headers import BrokerIdentity, RegisterBrokerHeader
 from routebook.wire.registration import DataVersion, TopicConfig, crc32, decode_data_version
