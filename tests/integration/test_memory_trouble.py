@@ -26,7 +26,7 @@ from routebook.journal.verify import verify
 from routebook.server import recorder
 from routebook.settings import SettingsError
 from support import raw
-from support.baddisk import BadDisk
+from support.bad_disk import BadDisk
 from support.brokers import Broker
 from support.builders import compressed_body, registration_body
 from support.memories import (

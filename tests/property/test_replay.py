@@ -28,7 +28,7 @@ from routebook.recovery import restate, restore
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import QueueShape
 from routebook.state.routes import RouteTable
-from support.routemachine import ALL_TOPICS, RouteTableMachine, Saying
+from support.route_machine import ALL_TOPICS, RouteTableMachine, Saying
 
 KEYS = st.sampled_from(["k1", "k2"])
 Facts = dict[str, Any]

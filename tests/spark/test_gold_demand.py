@@ -7,9 +7,9 @@ from routebook.audit import system_topics
 from routebook_spark import schemas
 from routebook_spark.gold import demand as gold_demand
 from routebook_spark.gold.demand import topic_demand
-from support.maderoutes import Made, Row, joined, make, recorded, window
-from support.plaindays import demand, ordered, told
-from support.sparkrows import T0, T0_MS, at, frame
+from support.generated_routes import Made, Row, joined, make, recorded, window
+from support.plain_days import demand, ordered, told
+from support.spark_rows import T0, T0_MS, at, frame
 
 HOUR, DAY = 3_600_000, 86_400_000
 

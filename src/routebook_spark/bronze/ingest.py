@@ -31,7 +31,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from routebook_spark.bronze.folders import MANIFEST, PACKED, Files, Survey, literal, tables_locked
-from routebook_spark.bronze.gaptable import bring_up_gaps
+from routebook_spark.bronze.gap_table import bring_up_gaps
 from routebook_spark.bronze.intake import Intake, Tally
 from routebook_spark.bronze.segments import (
     Refused,

@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from routebook_spark.bronze.folders import Files
-from routebook_spark.bronze.lives import told_apart
-from routebook_spark.bronze.segmentrows import SegmentRows
+from routebook_spark.bronze.incarnations import told_apart
+from routebook_spark.bronze.segment_table import SegmentRows
 from routebook_spark.bronze.segments import (
     COPY,
     REFUSED,

@@ -22,8 +22,8 @@ from routebook_spark.bronze.folders import Files, literal
 from routebook_spark.bronze.records import compared, counted, events_of, lines_of, quarantine_of
 from routebook_spark.bronze.segments import Segment
 from routebook_spark.errors import TablesInUse
+from routebook_spark.local_frame import local_frame
 from routebook_spark.schemas import LONG, STRING, WITNESS, struct
-from routebook_spark.smallframes import small_frame
 from routebook_spark.tables import EVENTS, QUARANTINE, Lake, Table
 from routebook_spark.witnesses import is_of_any
 
@@ -136,7 +136,7 @@ class Taker:
         read: Counter[str] = Counter()
         quarantined: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
-        rows = small_frame(self._spark, QUARANTINE.schema, [])
+        rows = local_frame(self._spark, QUARANTINE.schema, [])
         if there:
             lines = self._lines(replace(batch, segments=tuple(there)))
             by_uri = {self._files.uri_of(segment.path): segment for segment in there}
@@ -184,7 +184,7 @@ class Taker:
         texts = self._spark.read.text([literal(segment.path) for segment in batch.segments])
         lines = lines_of(
             texts.select(F.col("_metadata.file_path").alias("uri"), "value"),
-            small_frame(self._spark, _SEGMENTS, named),
+            local_frame(self._spark, _SEGMENTS, named),
             now_ms=int(batch.at.timestamp() * 1000),
         )
         if batch.known_days is None:
@@ -202,7 +202,7 @@ class Taker:
     def _about(self, segment: Segment, reason: str, at: datetime) -> DataFrame:
         """A row of the quarantine about all of a segment."""
         row = {**segment.witness._asdict(), "reason": reason, "segment": segment.stem}
-        return small_frame(self._spark, QUARANTINE.schema, [row | {"path": segment.path, "at": at}])
+        return local_frame(self._spark, QUARANTINE.schema, [row | {"path": segment.path, "at": at}])
 
     def _append(self, table: Table, rows: DataFrame, batch: Batch) -> None:
         self._lake.delta(table)

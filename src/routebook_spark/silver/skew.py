@@ -8,7 +8,7 @@ where both saw it as often, and only where it cannot be that the later node was 
 one saw it. The rules and their numbers are
 those of ``routebook.history.comparing.skew``.
 
-What the samples mean for the clocks of a fleet is worked out by ``commonclock``.
+What the samples mean for the clocks of a fleet is worked out by ``common_clock``.
 """
 
 from pyspark.sql import Column, DataFrame, Window

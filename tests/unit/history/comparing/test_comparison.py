@@ -14,7 +14,7 @@ from routebook.history.times import time_of_day
 from routebook.journal.errors import JournalError
 from routebook.journal.record import Record
 from routebook.journal.view import View
-from support.journalfolders import write_journal
+from support.journal_folders import write_journal
 from support.stories import Story, ms
 
 BROKERS = ("broker-a", "broker-b", "broker-c")

@@ -19,7 +19,7 @@ from routebook.journal.errors import JournalError
 from routebook.journal.folder import ACTIVE, list_folder, snapshot_name
 from routebook.journal.record import Record, encode
 from routebook.journal.view import View
-from support.journalfolders import write_journal
+from support.journal_folders import write_journal
 from support.stories import Story, ms
 
 
