@@ -296,7 +296,7 @@ class NameServer:
         await self._service.stop()
         await self._notifier.stop()
         await self._production.close()
-        await self._catch_up.finished()
+        await self._catch_up.wait()
         await self._kv_file.flush()
         for events in chain(self._summing, self._window()):
             self._record(events)

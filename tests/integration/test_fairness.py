@@ -11,7 +11,7 @@ from pathlib import Path
 from time import thread_time
 
 from routebook.handlers.memo import AnswerMemo
-from routebook.handlers.services import Answer, Caller
+from routebook.handlers.services import Caller, HandlerResult
 from routebook.handlers.tally import QueryTally
 from routebook.server import pending
 from routebook.server.port import SLICE_S, Port
@@ -37,7 +37,7 @@ class Bench:
         self.slices: list[str] = []
         self.finished: list[str] = []
 
-    def dispatch(self, request: Command, caller: Caller) -> Answer:
+    def dispatch(self, request: Command, caller: Caller) -> HandlerResult:
         who = str(request.ext_fields["who"])
         number = int(str(request.ext_fields["slices"]))
         if not number:

@@ -12,7 +12,7 @@ from routebook import __version__
 from routebook.agent.agents import Agents
 from routebook.agent.config import AgentConfig, BadConfig, load
 from routebook.cli.logs import logging_to_stderr
-from routebook.cli.loops import CannotStart, finished, run_loop, say_now, stop_signals
+from routebook.cli.loops import CannotStart, completed, run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options, failure
 from routebook.client import NameServerError
 
@@ -95,12 +95,12 @@ async def _run(given: _Given, config: AgentConfig, agents: Agents, wait_s: float
     loop.add_signal_handler(signal.SIGUSR1, agents.log_status)
     watching: asyncio.Task[None] | None = None
     try:
-        if await finished(agents.apply(config), unless=stop):
+        if await completed(agents.apply(config), unless=stop):
             say_now(_ready(agents))
             watching = asyncio.create_task(agents.watch())
-            while await finished(_signalled(reload), unless=stop):
+            while await completed(_signalled(reload), unless=stop):
                 reload.clear()
-                await finished(_reload(given, agents), unless=stop)
+                await completed(_reload(given, agents), unless=stop)
             say_now("leaving")
     finally:
         if watching is not None:

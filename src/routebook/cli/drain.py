@@ -14,7 +14,7 @@ from routebook.audit.system_topics import is_system_topic
 from routebook.cli.completion import complete_brokers
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
-from routebook.cli.outcomes import heard
+from routebook.cli.node_results import heard
 from routebook.cli.output import Output, console, json_option, say, table_of
 from routebook.cli.plain import plain
 from routebook.cli.write_permission import ROUND_S, NodeState, Round, WritePermission

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from routebook.cli.errors import CannotAsk
 from routebook.cli.logs import logging_to_stderr
-from routebook.cli.loops import finished, run_loop, say_now, stop_signals
+from routebook.cli.loops import completed, run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options, failure
 from routebook.cli.output import console, json_option, table_of
 from routebook.cli.plain import json_text, one_line
@@ -149,7 +149,7 @@ async def _simulate(
     loop = asyncio.get_running_loop()
     try:
         show.draw()
-        if await finished(simulation.start(), unless=stop):
+        if await completed(simulation.start(), unless=stop):
             _check_registered(simulation.views())
             playing = asyncio.create_task(simulation.play(plan))
             left_s = duration_s or math.inf

@@ -23,7 +23,7 @@ ROUND_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PermissionChange:
     """What a node did when it was told: ``changed`` of ``topics`` topics.
 
     ``kept`` were registered without write permission, ``waiting`` are without until their master
@@ -49,7 +49,7 @@ class NodeState:
     left: tuple[str, ...] | None = None
     error: str | None = None
     refused: bool = False
-    told: Told | None = None
+    told: PermissionChange | None = None
 
     @property
     def done(self) -> bool:
@@ -96,7 +96,7 @@ class WritePermission:
         self._client = client
         self._broker = broker
         self._wanted = wanted
-        self._told: dict[Address, Told] = {}
+        self._told: dict[Address, PermissionChange] = {}
         self._refusals: dict[Address, str] = {}
 
     async def known(self) -> Mapping[Address, bool | NameServerError]:
@@ -188,33 +188,33 @@ class WritePermission:
         if not todo:  # they differ, so what one of them knows is not what another knows
             todo = set(seen.nodes)
 
-        async def changed(node: NodeClient) -> Told | None:
+        async def changed(node: NodeClient) -> PermissionChange | None:
             return await self._change(node) if node.address in todo else None
 
         results = await self._client.on_every_node(changed)
         self._note(results)
         return {node for node, result in results.items() if isinstance(result, NameServerError)}
 
-    def _note(self, results: Mapping[Address, Told | NameServerError | None]) -> None:
+    def _note(self, results: Mapping[Address, PermissionChange | NameServerError | None]) -> None:
         for node, result in results.items():
-            if isinstance(result, Told):
+            if isinstance(result, PermissionChange):
                 self._told[node] = result
             elif isinstance(result, NameServerError) and _is_final(result):
                 self._refusals[node] = what(result)
 
-    async def _change(self, node: NodeClient) -> Told:
+    async def _change(self, node: NodeClient) -> PermissionChange:
         if not self._wanted:
             count = await node.wipe_write_permission(self._broker)
-            return Told(count, count)
+            return PermissionChange(count, count)
         try:
             state = await node.restore_write_permission(self._broker)
         except Refused as error:
             if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
         else:
-            return Told(state.topics, state.restored, state.kept, state.taken)
+            return PermissionChange(state.topics, state.restored, state.kept, state.taken)
         count = await node.add_write_permission(self._broker)
-        return Told(count, count, blunt=True)
+        return PermissionChange(count, count, blunt=True)
 
 
 def _is_final(error: NameServerError) -> bool:

@@ -41,8 +41,8 @@ TOPICS_A_POLL = 100  # asked for in one go; to decode so many takes a few millis
 REASK_S = 0.1  # a failure this soon after a question is answered by that one
 SECOND_LOOK_S = 0.5  # after a failure
 
-_Outcome = TopicRoute | NameServerError
-_Flights = dict[str, "asyncio.Future[_Outcome]"]
+_RouteOrError = TopicRoute | NameServerError
+_Flights = dict[str, "asyncio.Future[_RouteOrError]"]
 
 
 class Asker(Protocol):
@@ -338,13 +338,15 @@ class RouteCache:
             for topic, flight in flights.items():
                 self._land(topic, flight, CacheClosed())
 
-    def _land(self, topic: str, flight: "asyncio.Future[_Outcome]", outcome: _Outcome) -> None:
+    def _land(
+        self, topic: str, flight: "asyncio.Future[_RouteOrError]", outcome: _RouteOrError
+    ) -> None:
         """Keep the promise, unless that was done already."""
         if not flight.done():
             del self._flights[topic]
             flight.set_result(outcome)
 
-    def _settle(self, topic: str, answer: Answer | NameServerError) -> _Outcome:
+    def _settle(self, topic: str, answer: Answer | NameServerError) -> _RouteOrError:
         known = self._entries.get(topic)
         # Forgotten meanwhile: those who wait are answered, and nothing is kept.
         entry = known or Entry(topic)

@@ -102,7 +102,7 @@ class RouteRenderer:
                     break
         if not held:
             return None
-        body = yield from pieces.finished(
+        body = yield from pieces.body(
             order_conf=order_conf,
             mappings=(_mapping(each, standard=standard) for each in topics.mappings(topic)),
         )

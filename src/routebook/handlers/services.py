@@ -101,7 +101,7 @@ class Services:
 _CODES = frozenset(RequestCode)
 _SUBJECT = ("clusterName", "brokerName", "brokerAddr", "topic", "namespace", "key")
 
-Answer = Reply | Awaitable[Reply] | Slices[Reply]
+HandlerResult = Reply | Awaitable[Reply] | Slices[Reply]
 """At once, after the disk or another server was asked, or in slices."""
 
-Handler = Callable[[Command, Services, Caller], Answer]
+Handler = Callable[[Command, Services, Caller], HandlerResult]

@@ -25,10 +25,10 @@ from routebook.client.relayed import AGE_FIELD, STALE_FIELD
 from routebook.client.sources import AddressSource
 from routebook.handlers.memo import Parts
 from routebook.handlers.routes import not_found, wants_standard, zone_of
-from routebook.handlers.services import Answer, Caller
+from routebook.handlers.services import Caller, HandlerResult
 from routebook.relay.cache import MAX_BYTES, Loss, Question, RelayCache
 from routebook.relay.rendering import RouteForms
-from routebook.relay.upstream import Outcome, Overloaded, Upstream
+from routebook.relay.upstream import Overloaded, Upstream, UpstreamAnswer
 from routebook.server.port import Port
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
 from routebook.wire.address import Address
@@ -47,7 +47,7 @@ _CODES = frozenset(RequestCode)
 _CLUSTERS = Question(RequestCode.GET_BROKER_CLUSTER_INFO)
 _TOPICS = Question(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
 
-Shape = Callable[[bytes], bytes]
+Rendering = Callable[[bytes], bytes]
 RelayAnswer = Reply | Coroutine[Any, Any, Reply]
 
 
@@ -239,7 +239,7 @@ class Relay:
 
     # -- requests
 
-    def dispatch(self, request: Command, caller: Caller) -> Answer:
+    def dispatch(self, request: Command, caller: Caller) -> HandlerResult:
         """The answer to ``request``; never raises."""
         handler = _HANDLERS.get(request.code)
         if handler is None:
@@ -299,7 +299,7 @@ class Relay:
 
     # -- answers
 
-    def _answer(self, question: Question, shape: Shape = bytes) -> RelayAnswer:
+    def _answer(self, question: Question, shape: Rendering = bytes) -> RelayAnswer:
         now_s, outage = self._clock(), self._upstream.outage
         entry = self._cache.find(question, now_s)
         rested = entry is not None and entry.resting
@@ -320,9 +320,9 @@ class Relay:
             return self._too_busy(self._upstream.overloaded())
         return self._asked(question, shape)
 
-    async def _asked(self, question: Question, shape: Shape) -> Reply:
+    async def _asked(self, question: Question, shape: Rendering) -> Reply:
         """What NameServers say now; where they say nothing of use, what they said before."""
-        outcome: Outcome = (
+        outcome: UpstreamAnswer = (
             self._upstream.overloaded()
             if self._upstream.full
             else await self._upstream.ask(question)

@@ -69,7 +69,7 @@ class Outage:
     reason: str
 
 
-Outcome = bytes | Reply | NameServerError
+UpstreamAnswer = bytes | Reply | NameServerError
 """A good body, what NameServers said instead, or why they said nothing."""
 
 
@@ -91,7 +91,7 @@ class Upstream:
         self._clock = clock
         self._heard_at = float("-inf")
         self._asking = asyncio.Semaphore(MAX_ASKING)
-        self._flights: dict[Question, asyncio.Task[Outcome]] = {}
+        self._flights: dict[Question, asyncio.Task[UpstreamAnswer]] = {}
         self._waiting = 0
         self._told_losses = dict.fromkeys(Loss, 0)
         self._told_losses_at = float("-inf")
@@ -146,7 +146,7 @@ class Upstream:
     def overloaded(self) -> Overloaded:
         return Overloaded(self._waiting)
 
-    async def ask(self, question: Question) -> Outcome:
+    async def ask(self, question: Question) -> UpstreamAnswer:
         """What NameServers say, asked once for all who wait for it."""
         flight = self._flights.get(question)
         if flight is None:
@@ -158,7 +158,7 @@ class Upstream:
         finally:
             self._waiting -= 1
 
-    async def _fly(self, question: Question) -> Outcome:
+    async def _fly(self, question: Question) -> UpstreamAnswer:
         try:
             async with asyncio.timeout(QUEUE_S):
                 await self._asking.acquire()
@@ -174,7 +174,7 @@ class Upstream:
 
     # -- asking, and what comes of it
 
-    async def _ask(self, questions: Sequence[Question]) -> list[Outcome]:
+    async def _ask(self, questions: Sequence[Question]) -> list[UpstreamAnswer]:
         asked_at = self._clock()
         said = await self._client.ask_many(
             [question.command() for question in questions], timeout_s=self._timeout_s
@@ -183,7 +183,7 @@ class Upstream:
             if isinstance(answer, Answer | Refused):
                 self._heard(answer.node if isinstance(answer, Answer) else answer.address)
                 break
-        outcomes: list[Outcome] = []
+        outcomes: list[UpstreamAnswer] = []
         for question, answer in zip(questions, said, strict=True):
             outcomes.append(self._noted(question, answer, asked_at))
             if len(outcomes) % NOTES_A_TURN == 0:
@@ -192,7 +192,7 @@ class Upstream:
 
     def _noted(
         self, question: Question, said: Answer | NameServerError, asked_at: float
-    ) -> Outcome:
+    ) -> UpstreamAnswer:
         if isinstance(said, Answer):
             return self._answered(question, said)
         if isinstance(said, Refused):
@@ -206,7 +206,7 @@ class Upstream:
             self._cache.hasten(question, self._clock())
         return said
 
-    def _answered(self, question: Question, said: Answer) -> Outcome:
+    def _answered(self, question: Question, said: Answer) -> UpstreamAnswer:
         given = said.command.body
         try:
             body, empty = (given, False) if self._cache.holds(given) else _read(question, given)

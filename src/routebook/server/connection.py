@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from routebook.events import Cause
-from routebook.handlers.services import Answer, Caller
+from routebook.handlers.services import Caller, HandlerResult
 from routebook.server.encrypting import Encrypted
 from routebook.server.first_bytes import Greeting, opened_tls
 from routebook.server.long_answer import LongAnswer
@@ -50,7 +50,7 @@ GO_AWAY = Reply(ResponseCode.GO_AWAY, "please go away")
 # RocketMQ's words. A broker says it again in its next round, a client keeps the route it has.
 BUSY = Reply(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
 
-Dispatch = Callable[[Command, Caller], Answer]
+Dispatch = Callable[[Command, Caller], HandlerResult]
 """Answers a request; never raises."""
 
 

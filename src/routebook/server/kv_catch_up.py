@@ -76,7 +76,7 @@ class CatchUp:
         if told > MOST_LOGGED:
             logger.info("and %d more pairs that the journal did not know", told - MOST_LOGGED)
 
-    async def finished(self) -> None:
+    async def wait(self) -> None:
         """Wait for the rest."""
         if self._telling is not None:
             await asyncio.wait([self._telling])

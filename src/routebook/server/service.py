@@ -10,7 +10,7 @@ from typing import Any
 
 from routebook.events import Cause
 from routebook.handlers.dispatch import dispatch
-from routebook.handlers.services import Answer, Caller, Services
+from routebook.handlers.services import Caller, HandlerResult, Services
 from routebook.handlers.slicing import recorded
 from routebook.server.background import Upkeep
 from routebook.server.connection import Connection
@@ -39,7 +39,7 @@ class Service(Port):
         budgets: Budgets = BUDGETS,
         upkeep: Upkeep | None = None,
     ) -> None:
-        def answer(request: Command, caller: Caller) -> Answer:
+        def answer(request: Command, caller: Caller) -> HandlerResult:
             return dispatch(request, services, caller)
 
         super().__init__(

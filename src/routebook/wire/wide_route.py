@@ -31,9 +31,7 @@ class WideRoute:
         self._queues += queues
         self._filters.update(filter_servers)
 
-    def finished(
-        self, *, order_conf: str | None, mappings: Iterable[Slices[bytes]]
-    ) -> Slices[bytes]:
+    def body(self, *, order_conf: str | None, mappings: Iterable[Slices[bytes]]) -> Slices[bytes]:
         """``mappings`` are those of ``bodies.queue_mapping_slices``."""
         text, quote = self._text, self._quote
         text += b'],"filterServerTable":{'

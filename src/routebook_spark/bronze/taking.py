@@ -78,7 +78,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LineCounts:
     """What became of the lines of a batch: by reason, and how many of each path are bad."""
 
     events: int
@@ -93,7 +93,7 @@ class Taker:
         self._spark = lake.spark
         self._files = Files(lake.spark)
 
-    def take(self, batch: Batch) -> Outcome:
+    def take(self, batch: Batch) -> LineCounts:
         """Raises TablesInUse when somebody else has taken one of this number."""
         # Delta Lake sorts by day anyway. Files with the records of a node together are skipped, in
         # whole or in part, by questions about other nodes and hours.
@@ -124,14 +124,14 @@ class Taker:
                 return Batch.from_json(text), int(found[0].rows)
         return None
 
-    def rest(self, batch: Batch, written: int, *, gone: Collection[str] = ()) -> Outcome:
+    def rest(self, batch: Batch, written: int, *, gone: Collection[str] = ()) -> LineCounts:
         """Fill the quarantine with what is not among the events that were ``written``, and count.
 
         As many events as there should be: so nothing is bad, and nothing is read again. Files that
         are ``gone`` cannot be: of these it is counted what is not there.
         """
         if written == batch.records and batch.known_days is None:
-            return Outcome(written)
+            return LineCounts(written)
         there = [segment for segment in batch.segments if segment.path not in gone]
         read: Counter[str] = Counter()
         quarantined: Counter[str] = Counter()
@@ -163,7 +163,7 @@ class Taker:
                 reasons[reason] += 1
         if reasons:
             self._append(QUARANTINE, rows, batch)
-        return Outcome(written, max(good - written, 0), reasons, quarantined)
+        return LineCounts(written, max(good - written, 0), reasons, quarantined)
 
     def _present(self, segment: Segment) -> int:
         """How many numbers of ``segment`` there are events of."""

@@ -18,7 +18,7 @@ from routebook.cli.history.routes import Origin
 from routebook.cli.history.sources import Source, sources
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, json_option, say
-from routebook.cli.progress import Told, progress_shown
+from routebook.cli.progress import OnProgress, progress_shown
 from routebook.history import questions
 from routebook.history.comparing.comparison import comparison_of
 from routebook.history.finding.journals import AfterJournal, BeforeJournal, Journal
@@ -27,7 +27,7 @@ from routebook.history.telling.explain import merged
 from routebook.history.times import AtTime, BadTime, Moment, parse
 from routebook.journal.errors import JournalError
 
-Answer = TypeVar("Answer")
+Found = TypeVar("Found")
 
 SHOW_PROGRESS_AFTER_S = 1.0
 LINES = 50
@@ -51,7 +51,7 @@ def _moment_option(
 class _Answering:
     """The journals a question goes to, and what kept them from answering it."""
 
-    def __init__(self, asked: Sequence[Source], told: Told) -> None:
+    def __init__(self, asked: Sequence[Source], told: OnProgress) -> None:
         self.troubles: list[str] = []
         try:
             self.journals = [source.journal(told) for source in asked]
@@ -62,9 +62,9 @@ class _Answering:
             for journal, source in zip(self.journals, asked, strict=True)
         ]
 
-    def each(self, ask: Callable[[Journal], Answer]) -> list[Answer]:
+    def each(self, ask: Callable[[Journal], Found]) -> list[Found]:
         """What each journal answers; raises Negative when none does."""
-        answers: list[Answer] = []
+        answers: list[Found] = []
         for journal in self.journals:
             try:
                 answers.append(ask(journal))

@@ -22,7 +22,7 @@ class NotDone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class NodeResult:
     """``text`` is what was done, or why not; ``heard`` whether the node answered at all."""
 
     node: str
@@ -31,23 +31,23 @@ class Outcome:
     heard: bool = True
 
 
-def outcomes_of(
+def results_of(
     results: Mapping[Address, Result | NameServerError], done: Callable[[Result], str]
-) -> list[Outcome]:
+) -> list[NodeResult]:
     """``done`` says what a result means, or raises NotDone."""
 
-    def outcome(node: Address, result: Result | NameServerError) -> Outcome:
+    def outcome(node: Address, result: Result | NameServerError) -> NodeResult:
         if isinstance(result, NameServerError):
-            return Outcome(str(node), False, what(result), heard=answered(result))
+            return NodeResult(str(node), False, what(result), heard=answered(result))
         try:
-            return Outcome(str(node), True, done(result))
+            return NodeResult(str(node), True, done(result))
         except NotDone as error:
-            return Outcome(str(node), False, str(error))
+            return NodeResult(str(node), False, str(error))
 
     return [outcome(node, result) for node, result in results.items()]
 
 
-def show_outcomes(outcomes: list[Outcome], about: Mapping[str, Any], *, as_json: bool) -> None:
+def show_results(outcomes: list[NodeResult], about: Mapping[str, Any], *, as_json: bool) -> None:
     """Show all of them; raises Negative unless every node did it, CannotAsk if none was heard."""
     Output(as_json).show(
         lambda: outcomes,
@@ -107,7 +107,7 @@ def confirm(loss: str, question: str, *, yes: bool) -> None:
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
-def _table(outcomes: list[Outcome]) -> Table:
+def _table(outcomes: list[NodeResult]) -> Table:
     return table_of(
         ["node", "outcome"],
         ((o.node, Text(plain(o.text), style="green" if o.done else "bold red")) for o in outcomes),
