@@ -11,8 +11,8 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from routebook.history.witness import STALL_EDGES_MS
-from routebook.history.words import BUT_MOMENTS, MASTER, WRITE
+from routebook.history.finding.witness import STALL_EDGES_MS
+from routebook.history.telling.words import BUT_MOMENTS, MASTER, WRITE
 from routebook_spark.answers.phrases import (
     counted,
     joined,
