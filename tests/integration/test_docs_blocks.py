@@ -28,7 +28,7 @@ from integration.test_history_command import SECOND, night, nth
 from routebook.cli.main import cli
 from support.documents import ROOT, Block, all_blocks, blocks_of, looks_like
 from support.fleet import run_program
-from support.journalfolders import write_journal
+from support.journal_folders import write_journal
 from support.programs import Program
 from support.waiting import wait_for
 

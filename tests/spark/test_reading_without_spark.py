@@ -9,7 +9,7 @@ import pytest
 
 from routebook_spark import schemas, session, tables
 from routebook_spark.tables import Lake
-from support.sparkrows import frame
+from support.spark_rows import frame
 
 PAGES = Path(__file__).parents[2] / "docs" / "pipeline"
 DOCUMENT = PAGES / "questions.md"
