@@ -73,6 +73,23 @@ def test_links_lead_somewhere() -> None:
                 assert anchor in anchors_of(target), f"{path.name}: {link}#{anchor}"
 
 
+def test_every_page_is_in_the_index() -> None:
+    docs = ROOT / "docs"
+    index = (docs / "README.md").read_text()
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
+    pages -= {page for page in pages if page.startswith("adr/")} | {"README.md"}
+    assert [page for page in sorted(pages) if f"]({page})" not in index] == []
+
+
+def test_pictures_are_small_and_ask_nobody_for_anything() -> None:
+    pictures = list((ROOT / "docs" / "images").iterdir())
+    assert {picture.name for picture in pictures} >= {"terminal.svg"}
+    for picture in pictures:
+        assert picture.stat().st_size < 300_000, picture.name
+        if picture.suffix == ".svg":
+            assert not re.search(r"(src|href)=|url\(.?http", picture.read_text()), picture.name
+
+
 @pytest.mark.parametrize("name", ["compatibility.md", "limits.md"])
 def test_tests_named_in_a_document_exist(name: str) -> None:
     text = (ROOT / "docs" / name).read_text()
