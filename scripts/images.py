@@ -24,7 +24,8 @@ from rich.text import Text
 ROUTEBOOK = str(Path(sys.executable).with_name("routebook"))
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-WIDTH, HEIGHT = 1200, 1000
+WIDTH, HEIGHT = 1200, 1180
+SHORTENED = "#quality, #witnesses, #availability { display: none }"
 COLUMNS = 100
 SHOWN = (
     "routebook route topic-0001 -n 127.0.0.1:9876",
@@ -93,13 +94,17 @@ def take_report(page: Path) -> None:
     if not found:
         raise SystemExit("no Chromium to take a picture of the report with")
     picture = IMAGES / "report.png"
+    # The head of the page and its worst incidents fit on one screen, without what is between them.
+    shortened = page.with_name("shortened.html")
+    shortened.write_text(page.read_text().replace("</head>", f"<style>{SHORTENED}</style></head>"))
     options = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
     size = f"--window-size={WIDTH},{HEIGHT}"
     subprocess.run(
-        [found[0], *options, size, f"--screenshot={picture}", page.resolve().as_uri()],
+        [found[0], *options, size, f"--screenshot={picture}", shortened.resolve().as_uri()],
         check=True,
         capture_output=True,
     )
+    shortened.unlink()
 
 
 def main() -> None:

@@ -135,9 +135,11 @@ class Tour:
                 assert path == ".venv/bin/activate"
                 return ""
             case "routebook", "simulate":
-                simulate = Program(self._folder / "brokers", *words, ready="broker-2 up")
-                self._simulation = self._opened.enter_context(simulate)
-                return self._simulation.stdout
+                simulate = Program(self._folder / "brokers", *words, ready=" up ")
+                brokers = self._simulation = self._opened.enter_context(simulate)
+                wait_for("all brokers", lambda: brokers.stdout.count(" up ") == 3)
+                # They register side by side; the README has them in order.
+                return "\n".join(sorted(brokers.stdout.splitlines(), key=lambda line: line[5:]))
             case "routebook", "history":
                 self._press_ctrl_c()
         assert program == "routebook"
