@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 
 from routebook_spark.errors import BadMemory, NoMaster, SparkNotStarted
 
+__all__ = ["build_session"]
+
 JARS_VARIABLE = "ROUTEBOOK_SPARK_JARS"
 LEAST_JAVA = 17
 LEAST_MEMORY_MB = 512

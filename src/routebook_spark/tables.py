@@ -20,6 +20,8 @@ from routebook_spark.evolution import as_now, lacks
 from routebook_spark.schemas import FILLED
 from routebook_spark.smallframes import small_frame
 
+__all__ = ["Lake"]
+
 OPEN = date(9999, 12, 31)
 """``until_day`` of what has not ended."""
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 
-from routebook import __version__
 from routebook.broker.relaycache import MAX_BYTES, Loss, Question, RelayCache
 from routebook.broker.relayupstream import Outcome, Overloaded, Upstream
 from routebook.broker.rendering import RouteForms
@@ -31,6 +30,7 @@ from routebook.handlers.routes import not_found, wants_standard, zone_of
 from routebook.handlers.services import Answer, Caller
 from routebook.server.port import Port
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
+from routebook.version import __version__
 from routebook.wire.address import Address
 from routebook.wire.codes import RequestCode, ResponseCode
 from routebook.wire.command import Command, Reply

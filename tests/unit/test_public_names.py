@@ -1,0 +1,67 @@
+"""What ``routebook`` gives its users: all there, documented, and loaded only when it is used."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import routebook
+
+HOMES = ("routebook.app", "routebook.broker", "routebook.client", "routebook.settings")
+PUBLIC = ("routebook", *HOMES, "routebook.testing")
+
+
+def test_the_package_gives_all_that_its_public_rooms_give() -> None:
+    given = [name for home in HOMES for name in importlib.import_module(home).__all__]
+    assert sorted(routebook.__all__) == sorted([*given, "__version__"])
+    assert dir(routebook) == routebook.__all__
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_every_name_that_is_given_is_there(package: str) -> None:
+    module = importlib.import_module(package)
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+def test_a_name_that_nobody_has_is_refused_as_in_any_module() -> None:
+    with pytest.raises(AttributeError, match="module 'routebook' has no attribute 'Broker'"):
+        _ = routebook.Broker  # type: ignore[attr-defined]
+
+
+def test_importing_the_package_loads_none_of_its_rooms() -> None:
+    code = "import sys, routebook; print(*sorted(n for n in sys.modules if 'routebook' in n))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["routebook", "routebook.lazy", "routebook.version"]
+
+
+def members(name: str, kind: type) -> Iterator[tuple[str, object]]:
+    """The class, and the methods and properties a user sees of it."""
+    yield name, kind
+    for member in dir(kind):
+        found = inspect.getattr_static(kind, member)
+        called = isinstance(found, property | classmethod) or inspect.isfunction(found)
+        if called and not member.startswith("_"):
+            yield f"{name}.{member}", getattr(kind, member)
+
+
+@pytest.mark.parametrize("package", ["routebook", "routebook.testing"])
+def test_every_public_name_says_what_it_is(package: str) -> None:
+    module = importlib.import_module(package)
+    given = [(name, getattr(module, name)) for name in module.__all__ if name != "__version__"]
+    named = [
+        each
+        for name, value in given
+        for each in (members(name, value) if isinstance(value, type) else [(name, value)])
+    ]
+    assert len(named) > len(given)
+    # dataclasses and enumerations without a docstring have one that Python made
+    made = ("An enumeration.", *(f"{name}(" for name in module.__all__))
+    silent = [name for name, value in named if not _doc(value) or _doc(value).startswith(made)]
+    assert silent == []
+
+
+def _doc(value: object) -> str:
+    return value.__doc__ or "" if isinstance(value, type) else inspect.getdoc(value) or ""
