@@ -46,7 +46,7 @@ from support.sparklakes import build_lake
 from support.stories import Story, ms
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "journal" / "v1" / "journal"
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SAMPLES = 300
 NIGHT, OTHER_NIGHT = "a-1", "a-2"
 SLEEPER, OTHER_FLEET = "s-1", "other"
@@ -467,7 +467,7 @@ def test_tables_that_were_never_built_say_so(spark: SparkSession, tmp_path: Path
     assert (ran.exit_code, "run `routebook spark ingest`" in ran.stderr) == (1, True)
 
 
-# -- the notebook
+# -- the examples
 
 
 def test_the_notebook_runs_from_its_first_cell_to_its_last(
@@ -483,8 +483,27 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
         peer.send(Broker(addr="10.0.0.77:10911").registration())
         assert peer.read().code == SUCCESS
         monkeypatch.setenv("NAMESRV_ADDR", f"127.0.0.1:{node.port}")
-        runpy.run_path(str(NOTEBOOK))
+        runpy.run_path(str(EXAMPLES / "notebook.py"))
     shown = capsys.readouterr().out
     assert "registered from" in shown
     assert "10.0.0.77:10911" in shown
     assert "|NodeStopped" in shown
+
+
+def test_the_example_shows_the_past_and_the_present_of_a_topic(
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    [first] = world.book.table("route_versions").where(f"node = '{NIGHT}'").take(1)
+    with NodeProcess(tmp_path) as node, node.connect() as peer:
+        broker = Broker(addr="10.0.0.78:10911")
+        peer.send(broker.registration(topics=(first.topic, "T1")))
+        assert peer.read().code == SUCCESS
+        asked = [world.book.lake.root, first.topic, first.valid_from.isoformat()]
+        monkeypatch.setattr("sys.argv", ["spark.py", *asked, f"127.0.0.1:{node.port}"])
+        runpy.run_path(str(EXAMPLES / "spark.py"))
+    shown = capsys.readouterr().out
+    assert first.broker in shown
+    assert "10.0.0.78:10911" in shown
