@@ -2,14 +2,17 @@
 
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
+from scripts.api import FOLDER, PAGES, Page, index, text_of
 
 import routebook
 
+EXAMPLES = FOLDER.parents[1] / "examples"
 HOMES = ("routebook.app", "routebook.broker", "routebook.client", "routebook.settings")
 PUBLIC = ("routebook", *HOMES, "routebook.testing")
 
@@ -65,3 +68,29 @@ def test_every_public_name_says_what_it_is(package: str) -> None:
 
 def _doc(value: object) -> str:
     return value.__doc__ or "" if isinstance(value, type) else inspect.getdoc(value) or ""
+
+
+# -- the reference
+
+WITHOUT_SPARK = [page for page in PAGES if page.package != "routebook_spark"]
+
+
+@pytest.mark.parametrize("page", WITHOUT_SPARK, ids=lambda page: page.name)
+def test_the_reference_says_what_the_code_says(page: Page) -> None:
+    assert (FOLDER / f"{page.name}.md").read_text() == text_of(page), "run make api"
+
+
+def test_the_reference_has_a_page_for_every_public_name() -> None:
+    assert (FOLDER / "README.md").read_text() == index(), "run make api"
+    for package in ("routebook", "routebook.testing"):
+        names = [n for page in PAGES if page.package == package for n in page.names.split()]
+        assert sorted([*names, "__version__"]) == sorted(
+            {*importlib.import_module(package).__all__, "__version__"}
+        )
+
+
+def test_every_example_of_the_reference_is_one_that_is_run() -> None:
+    texts = [path.read_text() for path in FOLDER.glob("*.md")]
+    shown = {code for text in texts for code in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)}
+    assert len(shown) == sum(page.example is not None for page in PAGES)
+    assert shown <= {path.read_text() for path in EXAMPLES.glob("*.py")}

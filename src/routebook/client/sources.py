@@ -286,7 +286,7 @@ def find_source(
     subgroup: str | None = None,
     snapshot: Path | None = None,
 ) -> AddressSource:
-    """The way that is set, the first of those at the head of this module.
+    """The first that is set of ``nameservers``, ``option``, NAMESRV_ADDR and the HTTP service.
 
     ``unit``, ``domain``, ``subgroup`` and ``snapshot`` are for the HTTP service. Raises ValueError
     for a list with a malformed address, which says whose list it is.
