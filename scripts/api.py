@@ -53,7 +53,8 @@ PAGES = (
         " whole call.",
         "NameServerClient NodeClient SyncNameServerClient SyncNodeClient Dialing Tls Credentials"
         " Address find_source AddressSource FixedAddresses HttpAddresses TopicRoute BrokerGroup"
-        " TopicQueues ClusterView SystemTopics WriteState Relayed Command RequestCode ResponseCode",
+        " TopicQueues ClusterView SystemTopics WriteState Relayed Command Answer RequestCode"
+        " ResponseCode",
         "client.py",
     ),
     Page(

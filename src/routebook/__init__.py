@@ -20,6 +20,7 @@ __all__ = [
     "AddressChanged",
     "AddressSource",
     "AllNodesFailed",
+    "Answer",
     "BadAnswer",
     "BadSettings",
     "BrokerAgent",

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from scripts.fileends import mended
+from scripts.file_ends import mended
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -30,6 +30,7 @@ from routebook.client.errors import (
     TopicNotFound,
 )
 from routebook.client.listeners import ChangeStream
+from routebook.client.node import Answer
 from routebook.client.queues import MessageQueue
 from routebook.client.relayed import Relayed
 from routebook.client.routes import ClusterView, SystemTopics, TopicRoute
@@ -46,6 +47,7 @@ __all__ = [
     "AddressChanged",
     "AddressSource",
     "AllNodesFailed",
+    "Answer",
     "BadAnswer",
     "BrokerAppeared",
     "BrokerDisappeared",

@@ -1,6 +1,6 @@
 """End text files with one newline, and their lines without blanks; exit 1 when one had to change.
 
-.venv/bin/python scripts/fileends.py FILE...
+.venv/bin/python scripts/file_ends.py FILE...
 """
 
 import re
