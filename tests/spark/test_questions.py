@@ -30,6 +30,7 @@ from routebook.journal.folder import Span, list_folder
 from routebook.journal.reader import read
 from routebook.journal.record import Record
 from routebook.journal.view import View
+from routebook.testing import Workbench
 from routebook_spark.answers.phrases import span
 from routebook_spark.answers.sentences import sentence
 from routebook_spark.commands.main import spark as command
@@ -37,10 +38,7 @@ from routebook_spark.questions import BadTime, NoSuchTable, Routebook
 from routebook_spark.tables import Lake
 from support.asofanswers import answered, asked_frame, time, topics_of
 from support.asofreference import known_at, sampled
-from support.brokers import Broker
 from support.journals import NODE, every_event, record
-from support.nodes import NodeProcess
-from support.raw import SUCCESS
 from support.sparkhistories import events_frame, histories, lost_spans, without, write_journals
 from support.sparklakes import build_lake
 from support.stories import Story, ms
@@ -479,10 +477,10 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
     root = Path(world.book.lake.root)
     monkeypatch.setenv("ROUTEBOOK_TABLES", str(root))
     monkeypatch.setenv("ROUTEBOOK_JOURNALS", str(root.parent / "journals" / NIGHT))
-    with NodeProcess(tmp_path) as node, node.connect() as peer:
-        peer.send(Broker(addr="10.0.0.77:10911").registration())
-        assert peer.read().code == SUCCESS
-        monkeypatch.setenv("NAMESRV_ADDR", f"127.0.0.1:{node.port}")
+    with Workbench(tmp_path) as bench:
+        [node] = bench.nodes()
+        bench.broker(nameservers=node.address, topics=["orders"], addr="10.0.0.77:10911")
+        monkeypatch.setenv("NAMESRV_ADDR", node.address)
         runpy.run_path(str(EXAMPLES / "notebook.py"))
     shown = capsys.readouterr().out
     assert "registered from" in shown
@@ -497,12 +495,11 @@ def test_the_example_shows_the_past_and_the_present_of_a_topic(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     [first] = world.book.table("route_versions").where(f"node = '{NIGHT}'").take(1)
-    with NodeProcess(tmp_path) as node, node.connect() as peer:
-        broker = Broker(addr="10.0.0.78:10911")
-        peer.send(broker.registration(topics=(first.topic, "T1")))
-        assert peer.read().code == SUCCESS
+    with Workbench(tmp_path) as bench:
+        [node] = bench.nodes()
+        bench.broker(nameservers=node.address, topics=[first.topic], addr="10.0.0.78:10911")
         asked = [world.book.lake.root, first.topic, first.valid_from.isoformat()]
-        monkeypatch.setattr("sys.argv", ["spark.py", *asked, f"127.0.0.1:{node.port}"])
+        monkeypatch.setattr("sys.argv", ["spark.py", *asked, node.address])
         runpy.run_path(str(EXAMPLES / "spark.py"))
     shown = capsys.readouterr().out
     assert first.broker in shown
