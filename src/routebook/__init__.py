@@ -10,8 +10,8 @@ from routebook.lazy import attribute_of
 from routebook.version import __version__
 
 if TYPE_CHECKING:
+    from routebook.agent import *
     from routebook.app import *
-    from routebook.broker import *
     from routebook.client import *
     from routebook.settings import *
 
@@ -82,7 +82,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # to a type checker, any name would be one of ours
-    _HOMES = ("routebook.client", "routebook.settings", "routebook.broker", "routebook.app")
+    _HOMES = ("routebook.client", "routebook.settings", "routebook.agent", "routebook.app")
     __getattr__ = attribute_of(__name__, _HOMES, __all__)
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from routebook.agent import BrokerSettings, Outcome, Topic
 from routebook.app import NameServer
-from routebook.broker import BrokerSettings, Outcome, Topic
-from routebook.broker.simulated import SimulatedBroker, spare_address
 from routebook.client.client import NameServerClient, NodeClient
 from routebook.client.errors import NameServerError
 from routebook.client.sync import LoopThread, SyncNameServerClient
 from routebook.settings import SettingsError, make_settings
+from routebook.simulation.broker import SimulatedBroker, spare_address
 
 __all__ = ["LocalBroker", "LocalNode", "LocalNodes", "NotRegistered", "Workbench"]
 

@@ -13,7 +13,7 @@ from scripts.api import FOLDER, PAGES, Page, index, text_of
 import routebook
 
 EXAMPLES = FOLDER.parents[1] / "examples"
-HOMES = ("routebook.app", "routebook.broker", "routebook.client", "routebook.settings")
+HOMES = ("routebook.app", "routebook.agent", "routebook.client", "routebook.settings")
 PUBLIC = ("routebook", *HOMES, "routebook.testing")
 
 
