@@ -24,6 +24,7 @@ class Page:
     names: str
     example: str | None = None
     package: str = "routebook"
+    run_by: str = "tests/integration/test_examples.py"
 
 
 GIVEN = {
@@ -99,6 +100,7 @@ PAGES = (
         "build_session Lake Routebook register PipelineError",
         "spark.py",
         "routebook_spark",
+        "tests/spark/test_questions.py",
     ),
 )
 
@@ -127,7 +129,7 @@ def text_of(page: Page) -> str:
     if page.example is not None:
         code = (ROOT / "examples" / page.example).read_text()
         parts.append(f"[examples/{page.example}](../../examples/{page.example}):")
-        parts.append(f"```python\n{code}```")
+        parts.append(f"```python by {page.run_by}\n{code}```")
     package = importlib.import_module(page.package)
     told: dict[tuple[str, str], str] = {}  # name and words of a member, and the class it is of
     for name in page.names.split():

@@ -138,7 +138,7 @@ def test_every_example_is_run_and_has_its_row() -> None:
 def test_what_the_documents_show_is_typed_as_strictly_as_the_code(tmp_path: Path) -> None:
     files = []
     for document in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
-        blocks = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
+        blocks = re.findall(r"```python(?: by .*?)?\n(.*?)```", document.read_text(), re.DOTALL)
         for number, code in enumerate(blocks):
             files.append(tmp_path / f"{document.parent.name}_{document.stem}_{number}.py")
             files[-1].write_text(code)

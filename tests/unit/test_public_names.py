@@ -89,8 +89,10 @@ def test_the_reference_has_a_page_for_every_public_name() -> None:
         )
 
 
-def test_every_example_of_the_reference_is_one_that_is_run() -> None:
+def test_every_example_of_the_reference_is_run_by_the_test_it_names() -> None:
     texts = [path.read_text() for path in FOLDER.glob("*.md")]
-    shown = {code for text in texts for code in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)}
-    assert len(shown) == sum(page.example is not None for page in PAGES)
-    assert shown <= {path.read_text() for path in EXAMPLES.glob("*.py")}
+    fences = [f for text in texts for f in re.findall(r"```(.*?)\n(.*?)```", text, re.DOTALL)]
+    assert len(fences) == sum(page.example is not None for page in PAGES)
+    for begin, code in fences:
+        [name] = [path.name for path in EXAMPLES.glob("*.py") if path.read_text() == code]
+        assert f'"{name}"' in (EXAMPLES.parent / begin.removeprefix("python by ")).read_text()
