@@ -147,7 +147,7 @@ def test_the_version_is_the_one_of_the_code(clean: Path, built: Built) -> None:
 
 
 def test_a_node_serves_without_spark(clean: Path, tmp_path: Path) -> None:
-    command = [clean / "routebook", "serve", "--listen-port", "0", "--bind-address", "127.0.0.1"]
+    command = [str(clean / "routebook"), "serve", "--listen-port", "0", "--bind-address=127.0.0.1"]
     log = tmp_path / "output"
     environment = {**without_ours(), "HOME": str(tmp_path)}
     with log.open("w") as output:
