@@ -186,6 +186,17 @@ def test_every_file_of_the_source_that_a_document_names_is_there() -> None:
     assert [each for each in named if not (ROOT / "src" / each[1]).exists()] == []
 
 
+def test_what_a_document_finds_in_a_file_of_the_source_is_there() -> None:
+    named = [
+        found
+        for page in PAGES
+        for found in re.findall(r"`(\w+)` in `(routebook/[\w/]+\.py)`", page.read_text())
+    ]
+    assert len(named) > 4
+    for name, path in named:
+        assert re.search(rf"^class {name}\b", (ROOT / "src" / path).read_text(), re.M), name
+
+
 def test_every_request_code_is_told_of_with_the_function_that_answers_it() -> None:
     from routebook.handlers.dispatch import HANDLERS
     from routebook.wire.codes import RequestCode
