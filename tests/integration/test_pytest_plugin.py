@@ -47,7 +47,7 @@ def run_pytest(folder: Path, source: str, *args: str, **environment: str) -> str
 
 def example() -> str:
     text = (ROOT / "docs" / "testing.md").read_text()
-    [block] = re.findall(r"```py\n(.*?)```", text, re.DOTALL)
+    [block] = re.findall(r"```python by \S+\n(.*?)```", text, re.DOTALL)
     return str(block)
 
 
@@ -71,7 +71,8 @@ import sys
 
 def test_nothing_is_loaded():
     ours = {name for name in sys.modules if name.startswith("routebook")}
-    assert ours == {"routebook", "routebook.pytest_plugin"}
+    package = {"routebook", "routebook.lazy", "routebook.version"}
+    assert ours == {*package, "routebook.pytest_plugin"}
 """
     assert "1 passed" in run_pytest(tmp_path, source)
 
