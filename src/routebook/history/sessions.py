@@ -24,7 +24,7 @@ from routebook.events import (
 from routebook.history.clocks import Runs, Stamp, elapsed_ms
 from routebook.history.narrow import narrow_record, narrow_view
 from routebook.history.reasons import why_left
-from routebook.history.timeline import is_near_miss, mentions
+from routebook.history.timeline import is_near_miss
 from routebook.history.witness import Silence, Silences, apply
 from routebook.journal.groups import MemberView
 from routebook.journal.record import Record
@@ -172,7 +172,7 @@ class _Stays:
                 self._count(event)
             case BrokerConflict() if event.broker == self._broker:
                 self._conflicts.append(record)
-            case RequestRefused() if mentions(event.subject, self._broker):
+            case RequestRefused() if event.is_about_broker(self._broker):
                 self._refusals.append(record)
             case BrokerEvent() if event.broker == self._broker:
                 self._settle(record, stamp)

@@ -26,15 +26,14 @@ from typing import Generic, TypeVar
 from routebook.events import (
     Cause,
     Event,
-    HeartbeatGaps,
     JournalRecovered,
+    Kind,
     NodeStalled,
     NodeStarted,
     NodeStopped,
     RecordsLost,
-    RouteQueries,
 )
-from routebook.journal.record import Record
+from routebook.journal.record import Record, types_where
 from routebook.journal.view import View
 
 # -- the rules, which the pipeline has too
@@ -168,7 +167,7 @@ STALLED = NodeStalled.__name__
 STARTED = NodeStarted.__name__
 BOOTS = frozenset({STARTED, JournalRecovered.__name__})
 EXPLAINED = frozenset({STALLED, RecordsLost.__name__})
-WINDOWS = frozenset({HeartbeatGaps.__name__, RouteQueries.__name__})
+WINDOWS = types_where(lambda kind: kind.kind is Kind.WINDOW)
 
 
 Source = TypeVar("Source")
@@ -249,7 +248,7 @@ def watched(records: Iterable[Record], *, known_ms: int | None = None) -> Iterat
     )
     seq = 0
     for record in records:
-        kind = type(record.event).__name__
+        kind = record.event.type_name
         found = watch.next(record, kind, record.wall_ms, record.mono_ms)
         if found is not None:
             yield Record(seq, record.wall_ms, record.mono_ms, record.node, found)
