@@ -62,6 +62,11 @@ class TopicsChanged(GroupEvent):
     def narrowed(self, topic: str | None) -> Self:
         return replace(self, changes=of_topic(topic, self.changes))
 
+    def for_clients(self) -> Self:
+        """Without what only the broker says otherwise, and clients are told as before."""
+        changes = tuple(change for change in self.changes if change.before != change.after)
+        return replace(self, changes=changes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappingsChanged(GroupEvent):

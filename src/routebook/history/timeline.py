@@ -227,16 +227,11 @@ class Timeline:
             case BrokerConfirmed():
                 self._confirm(record, event)
             case HeartbeatGaps():
-                if is_near_miss(max(event.gaps_ms, default=0), timeout_ms) and not self._topic:
+                if not self._topic and is_worth_telling(event, timeout_ms):
                     self._tell(record, Context(timeout_ms=timeout_ms))
-            case MinBrokerChanged():
-                if event.min_broker_id != MASTER:  # else its registration says so
-                    self._tell(record)
-            case MappingsChanged():
-                if event.mappings:
-                    self._tell(record)
             case _:
-                self._tell(record)
+                if is_worth_telling(event):
+                    self._tell(record)
 
     def _tell(self, record: Record, context: Context = NOTHING_MORE) -> None:
         self.happenings.append(Happening(record, context))
@@ -261,11 +256,11 @@ class Timeline:
         self.happenings[place] = replace(told, context=replace(told.context, **more))  # type: ignore[arg-type]
 
     def _change_topics(self, record: Record, event: TopicsChanged, stamp: Stamp) -> None:
-        changes = tuple(change for change in event.changes if change.before != change.after)
-        key = event.group
+        event = event.for_clients()
+        changes, key = event.changes, event.group
         if not changes or (self._topic is None and key in self._fresh):
             return  # the registration says how many there are
-        record = replace(record, event=replace(event, changes=changes))
+        record = replace(record, event=event)
         if self._slices is not None and self._slices[0] == key and event.cause is Cause.REGISTER:
             self._add_slice(self._slices[1], changes)
             return
@@ -333,6 +328,24 @@ class Timeline:
             self.happenings.pop()
         event = replace(event, topics=(count,), window_ms=window_ms)
         self._tell(replace(record, event=event), Context(topic=self._topic))
+
+
+def is_worth_telling(event: Event, timeout_ms: int | None = None) -> bool:
+    """Whether it says something, and others do not say it."""
+    match event:
+        case HeartbeatGaps(gaps_ms=gaps_ms):
+            return is_near_miss(max(gaps_ms, default=0), timeout_ms)
+        case TopicsChanged():
+            return bool(event.for_clients().changes)
+        case MappingsChanged(mappings=mappings):
+            return bool(mappings)
+        case MinBrokerChanged():
+            return event.min_broker_id != MASTER  # else its registration says so
+        case RegistrationCompleted():
+            return False  # the registration it ends has its topics
+        case GroupRestated():
+            return not event.continued
+    return True
 
 
 def is_near_miss(gap_ms: int, timeout_ms: int | None) -> bool:

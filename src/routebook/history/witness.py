@@ -21,7 +21,7 @@ told the records a question needs, these included, and says what each ends. Ever
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from routebook.events import (
     Cause,
@@ -88,9 +88,9 @@ class Silent(StrEnum):
 class Silence:
     """A stretch in which the node was no witness.
 
-    ``lost`` is how many records, where that is known; else 0. ``recorded_ms`` is the time of the
-    last record before it, where ``since_ms`` is a later sign of life. ``clock_ms`` is how far the
-    clock was set. ``signs``: the node gave signs of life while it was awake.
+    ``lost`` is how many records, and ``clock_ms`` how far the clock was set, where that is known;
+    else 0. ``recorded_ms`` is the time of the last record before it, where ``since_ms`` is a later
+    sign of life. ``signs``: the node gave signs of life while it was awake.
     """
 
     since_ms: int
@@ -121,6 +121,8 @@ class Silence:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeUp(Event):
     """In place of what a journal does not say, by whoever reads it."""
+
+    kind: ClassVar[Kind] = Kind.NODE
 
     since_ms: int
 

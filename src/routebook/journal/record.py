@@ -14,7 +14,7 @@ old reader would misread raises ``v``.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from hashlib import blake2b
@@ -275,6 +275,14 @@ def decode(line: bytes) -> Record:
         _refuse_newer(line)
         raise BadRecord(f"not a record: {error}") from error
     return Record(members.seq, members.wall_ms, members.mono_ms, members.node, event)
+
+
+def event_of(name: str, data: Mapping[str, Any]) -> Event:
+    """The event of this type with these members, as a record has them. Raises BadRecord."""
+    try:
+        return _event(name, msgspec.Raw(as_json(data)))
+    except msgspec.MsgspecError as error:
+        raise BadRecord(f"not a {name}: {error}") from error
 
 
 def types_where(wanted: Callable[[type[Event]], bool]) -> frozenset[str]:
