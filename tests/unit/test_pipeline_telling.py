@@ -12,7 +12,7 @@ from routebook_spark.answers import telling
 from routebook_spark.answers.events import event_in
 from routebook_spark.schemas import EVENTS, PROMOTED
 from support.journals import every_event, record, topics_changed
-from support.sparkhistories import event_row
+from support.spark_histories import event_row
 
 EVERY = {event.type_name: event for event in every_event()}
 

@@ -14,10 +14,10 @@ from routebook.events import (
     Shape,
     TopicsChanged,
 )
-from routebook.history import queuewords, words
-from routebook.history.sentences import Context, sentence, silence_sentence
-from routebook.history.timeline import is_worth_telling
-from routebook.history.witness import Silence, Silent
+from routebook.history.finding.witness import Silence, Silent
+from routebook.history.telling import queue_words, words
+from routebook.history.telling.sentences import Context, sentence, silence_sentence
+from routebook.history.telling.timeline import is_worth_telling
 from routebook.journal.record import event_of
 from routebook_spark.answers.events import event_in
 
@@ -108,7 +108,7 @@ SILENT = {
 @_text
 def what_changed(before: Sequence[int] | None, after: Sequence[int] | None) -> str:
     """``permission RW- to R--, read queues 8 to 4``."""
-    return queuewords.what_changed(_shape(before), _shape(after))
+    return queue_words.what_changed(_shape(before), _shape(after))
 
 
 @_text
