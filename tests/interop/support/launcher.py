@@ -20,7 +20,7 @@ from interop.support.peers import (
 from interop.support.processes import Program
 from interop.support.remoting import broker_addrs
 from interop.support.servers import JavaNameServer, NameServerProcess, Node
-from interop.support.waiting import wait_for
+from support.waiting import wait_for
 
 # The switch of RocketMQ's remoting client, in brokers and clients alike.
 TLS = {"tls.enable": "true"}
