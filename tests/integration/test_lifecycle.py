@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -71,7 +70,7 @@ def most_waiting(port: int) -> int:
                 continue
             if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 told = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32)
-                return struct.unpack_from("I", told, 28)[0]  # tcpi_sacked, of one that listens
+                return int.from_bytes(told[28:], sys.byteorder)  # tcpi_sacked, of one that listens
     raise AssertionError(f"nobody listens on {port}")
 
 

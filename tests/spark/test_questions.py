@@ -481,8 +481,8 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
     monkeypatch.setenv("ROUTEBOOK_JOURNALS", str(root.parent / "journals" / NIGHT))
     with NodeProcess(tmp_path) as node, node.connect() as peer:
         # It says nothing more, however long the cells take that come before those about the node.
-        silent = {"heartbeatTimeoutMillis": str(24 * 3_600_000)}
-        peer.send(Broker(addr="10.0.0.77:10911").registration(**silent))
+        broker = Broker(addr="10.0.0.77:10911")
+        peer.send(broker.registration(heartbeatTimeoutMillis=str(24 * 3_600_000)))
         assert peer.read().code == SUCCESS
         monkeypatch.setenv("NAMESRV_ADDR", f"127.0.0.1:{node.port}")
         runpy.run_path(str(NOTEBOOK))
