@@ -21,6 +21,7 @@ LONGEST = (
     "tests/spark/test_cluster.py",
     "tests/spark/test_build.py",
     "tests/spark/test_questions.py",
+    "tests/spark/test_ingest.py",
     "tests/spark/test_report.py",
     "tests/interop/test_brokers.py",
     "tests/spark/test_ingest_fleets.py",
