@@ -146,8 +146,8 @@ class Plan:
         return replace(self, deeds=tuple(each for each in self.deeds if each is not deed))
 
 
-def draw(seed: int, *, starving: bool = True) -> Plan:
-    """The plan of the world ``seed``; with ``starving`` some nodes have machines that swap."""
+def draw(seed: int) -> Plan:
+    """The plan of the world ``seed``."""
     rng = random.Random(seed)
     lasts_ms = rng.choice([12, 20, 40]) * MINUTE
     names = [f"w{seed}a"] if rng.random() < 0.7 else [f"w{seed}a", f"w{seed}b"]
@@ -161,7 +161,7 @@ def draw(seed: int, *, starving: bool = True) -> Plan:
         fleets = (_in_step(fleets[0]), *fleets[1:])
         deeds += _partition(apart, fleets[0], lasts_ms)
     starved = random.Random(f"starved {seed}")
-    if starving and starved.random() < 0.15:
+    if starved.random() < 0.15:
         deeds += _starved(starved, fleets[0], lasts_ms)
     deeds.sort(key=lambda deed: deed.at_ms)
     return Plan(seed, lasts_ms, fleets, tuple(deeds), deliveries)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from heapq import merge
 
+from routebook.history.finding.witness import WINDOWS_APART_MS
 from routebook_spark.alerts import (
     brokers,
     divergence,
@@ -156,8 +157,9 @@ def _count_window(bucket: BucketState, node: Node, fact: Fact) -> None:
     if fact.at_ms - node.window_at_ms > window_ms / 2 or fact.at_ms < node.window_at_ms:
         heartbeats.look(bucket, node)
         storms.look(bucket, node)
-        node.window_before_ms = node.window_ms
         node.window_at_ms, node.window_ms = fact.at_ms, window_ms
+        if abs(fact.at_ms - node.awake_ms) >= WINDOWS_APART_MS:
+            node.measure(window_ms)
         node.beats, node.beats_before = 0, node.beats
         node.unknown = 0
     node.beats += fact.type == "HeartbeatGaps"

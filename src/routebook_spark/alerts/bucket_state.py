@@ -10,6 +10,11 @@ restatement, on: then it does not have what it has not named.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from routebook.history.finding.witness import (
+    DEFAULT_WINDOW_MS,
+    LATEST_WINDOWS,
+    longest_pause_ms,
+)
 from routebook_spark.alerts.ledger import Hold, Ledger
 from routebook_spark.alerts.limits import Limits
 
@@ -30,8 +35,9 @@ class Node:
     restated: int = 0  # groups, since records were lost
     restated_live: int = 0
     window_at_ms: int = 0  # end of the last window it counted
-    window_ms: int = 60_000
-    window_before_ms: int = 0
+    window_ms: int = DEFAULT_WINDOW_MS
+    # The latest ones, none that a stall cut short; who is looked at first may have had any.
+    windows: list[int] = field(default_factory=lambda: [DEFAULT_WINDOW_MS])
     beats: int = 0  # brokers heard of in that window
     beats_before: int = 0
     unknown: int = 0  # queries for topics nobody holds in that window
@@ -58,11 +64,12 @@ class Node:
 
     @property
     def silence_ms(self) -> int:
-        """After so long without a record it was not awake: more than two windows.
+        """After so long without a record it was not awake: more than two of its latest windows."""
+        return longest_pause_ms(max(self.windows))
 
-        A window that the end of the node cut short does not count.
-        """
-        return max(2 * max(self.window_ms, self.window_before_ms), 10_000)
+    def measure(self, window_ms: int) -> None:
+        """Note a window of full length."""
+        self.windows = [*self.windows[1 - LATEST_WINDOWS :], window_ms]
 
     @property
     def sure(self) -> bool:

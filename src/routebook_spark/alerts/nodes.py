@@ -3,6 +3,7 @@
 Alerts about a node are raised where it is at home.
 """
 
+from routebook.history.finding.witness import DEFAULT_WINDOW_MS
 from routebook_spark.alerts import brokers, divergence, folders, heartbeats, mass_loss, waking
 from routebook_spark.alerts.bucket_state import BucketState, Node
 from routebook_spark.alerts.facts import Fact
@@ -11,7 +12,6 @@ from routebook_spark.alerts.words import counted, moment, span
 
 _AHEAD_MS = 5 * 60_000
 _OVERLAP_MS = 10_000
-_WINDOW_MS = 60_000
 _LIVES = 8
 _JOURNAL = "journal"
 _TURNS = frozenset(
@@ -205,7 +205,8 @@ def _look_at_clock(bucket: BucketState, node: Node, fact: Fact) -> None:
 def _started(bucket: BucketState, node: Node, fact: Fact) -> None:
     since_ms = node.clock_ms if node.running else node.slept_ms
     node.running, node.live, node.window_at_ms = True, fact.brokers, fact.at_ms
-    node.window_ms = max(node.window_ms, node.window_before_ms, _WINDOW_MS)
+    node.window_ms = max(node.window_ms, DEFAULT_WINDOW_MS)
+    node.measure(DEFAULT_WINDOW_MS)
     if fact.brokers == 0:
         brokers.forget(bucket, node)
         node.whole, node.whole_ms, node.lost = True, fact.at_ms, False

@@ -24,6 +24,7 @@ from routebook.history.finding.witness import (
     LEAST_SILENCE_MS,
     SILENT_WINDOWS,
     WINDOWS,
+    WINDOWS_APART_MS,
 )
 from routebook_spark import schemas
 from routebook_spark.schemas import WITNESS
@@ -31,9 +32,6 @@ from routebook_spark.schemas import WITNESS
 STALLED, SILENT, CLOCK, EPOCH, WINDOW = "stalled", "silent", "clock", "epoch", "window"
 BREAKS = (STALLED, SILENT, CLOCK)
 EPOCHS = (CLOCK, EPOCH)
-
-WINDOWS_APART_MS = 1000
-"""Windows end no closer to each other."""
 
 _EXPLAINED = ("NodeStalled", "RecordsLost")
 

@@ -44,6 +44,9 @@ LATEST_WINDOWS = 4
 """Of so many windows the longest tells how long a node may be quiet: the last one of a run, and one
 that a stall falls into, are short. A start counts as one of the default length."""
 
+WINDOWS_APART_MS = 1000
+"""Windows end no closer to each other, nor to a stall that does not cut one short."""
+
 LEAST_SILENCE_MS = 10_000
 ALIVE_SLACK_MS = 3000
 """A node that runs gives a sign of life about every second."""
@@ -182,7 +185,6 @@ WINDOWS = types_where(lambda kind: kind.kind is Kind.WINDOW)
 
 
 Source = TypeVar("Source")
-_APART_MS = 1000  # windows end no closer to each other
 
 
 class Watch(Generic[Source]):
@@ -219,7 +221,7 @@ class Watch(Generic[Source]):
             self._window_at_ms = wall_ms  # it cuts the window short that ends with it
         elif kind == STARTED:
             self._windows = (*windows[1 - LATEST_WINDOWS :], None)
-        elif kind in WINDOWS and abs(wall_ms - self._window_at_ms) >= _APART_MS:
+        elif kind in WINDOWS and abs(wall_ms - self._window_at_ms) >= WINDOWS_APART_MS:
             self._window_at_ms = wall_ms
             self._windows = windows = (*windows[1 - LATEST_WINDOWS :], record)
         if last_wall_ms is None:
