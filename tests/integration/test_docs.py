@@ -155,20 +155,3 @@ def test_every_constant_that_bounds_a_peer_is_among_the_limits_with_its_value() 
 def _value(module: str, name: str) -> int:
     value: int = getattr(importlib.import_module(f"routebook.{module}"), name)
     return value
-
-
-def test_every_setting_of_the_operations_table_is_one() -> None:
-    from routebook.settings import KEYS
-
-    text = (ROOT / "docs" / "operations.md").read_text()
-    rows = re.findall(
-        r"^\| ([\w., ()`-]+?) \|", text.split("### Settings changed")[0], re.MULTILINE
-    )
-    names = {
-        name.strip()
-        for row in rows
-        for name in re.sub(r"\(.*?\)", "", row).split(",")
-        if name.strip() not in ("key", "---")
-    }
-    assert len(names) > 20
-    assert names - {"---"} <= set(KEYS)
