@@ -134,7 +134,10 @@ class GeneratedNode:
 
     def _empty_table(self) -> RouteTable:
         return RouteTable(
-            self._revision, max_topics_per_broker=300_000, max_route_entries=10_000_000
+            self._revision,
+            max_topics_per_broker=300_000,
+            max_route_entries=10_000_000,
+            max_brokers_per_group=64,
         )
 
     def _start(self, happening: Happening) -> None:

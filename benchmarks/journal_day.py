@@ -90,7 +90,10 @@ class Day:
 
     def __post_init__(self) -> None:
         self._table = RouteTable(
-            self._revision, max_topics_per_broker=300_000, max_route_entries=10_000_000
+            self._revision,
+            max_topics_per_broker=300_000,
+            max_route_entries=10_000_000,
+            max_brokers_per_group=64,
         )
 
     def records(self) -> Iterator[Record]:

@@ -62,7 +62,11 @@ class HistoryNode:
 
     def _empty(self) -> RouteTable:
         return RouteTable(
-            self.revision, max_topics_per_broker=1000, max_route_entries=10_000, guard=GUARD
+            self.revision,
+            max_topics_per_broker=1000,
+            max_route_entries=10_000,
+            max_brokers_per_group=64,
+            guard=GUARD,
         )
 
     # -- time and records

@@ -145,7 +145,12 @@ class RouteTableMachine(RuleBasedStateMachine):
         self.registering: tuple[str, str] | None = None
 
     def empty_table(self) -> RouteTable:
-        return RouteTable(self.revision, max_topics_per_broker=1000, max_route_entries=1000)
+        return RouteTable(
+            self.revision,
+            max_topics_per_broker=1000,
+            max_route_entries=1000,
+            max_brokers_per_group=64,
+        )
 
     def hear(self, events: Iterable[Event]) -> None:
         self.story.hear(events)

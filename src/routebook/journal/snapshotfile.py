@@ -8,7 +8,6 @@ has the hash of the record the view stands at, so that a snapshot fits one journ
 """
 
 import gzip
-import os
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,9 +20,10 @@ from sys import intern
 
 import msgspec
 
+from routebook.disk import TEMPORARY
 from routebook.events import Shape, StaticMapping
 from routebook.journal.errors import JournalError
-from routebook.journal.folder import TEMPORARY, open_file, snapshot_name, sync_folder
+from routebook.journal.folder import made_whole, snapshot_name
 from routebook.journal.groups import GroupView, MemberView
 from routebook.journal.view import View
 
@@ -199,21 +199,12 @@ def write(folder: Path, snapshot: Snapshot) -> Path:
     Raises OSError, BlockingIOError among them when another process is writing the same one.
     """
     path = folder / snapshot_name(snapshot.view.seq)
-    temporary = path.with_name(path.name + TEMPORARY)
-    with open(temporary, "ab", opener=open_file) as file:
-        flock(file, LOCK_EX | LOCK_NB)
-        try:
-            file.truncate(0)
-            with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
-                for line in encode(snapshot):
-                    packed.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-            temporary.rename(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-    sync_folder(folder)
+    with (
+        made_whole(path, lock=LOCK_EX | LOCK_NB) as file,
+        gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed,
+    ):
+        for line in encode(snapshot):
+            packed.write(line)
     return path
 
 

@@ -48,14 +48,14 @@ SUSPECTS_A_RECORD = 250
 class GuardSettings:
     """``share_percent`` 0 or ``hold_ms`` 0 switches the guard off."""
 
-    share_percent: int = 50  # more brokers than this part of all are too many
-    min_brokers: int = 10  # where a broker counts fewer, any number may die at once
-    window_ms: int = 60_000
-    hold_ms: int = 600_000
+    share_percent: int  # more brokers than this part of all are too many
+    min_brokers: int  # where a broker counts fewer, any number may die at once
+    window_ms: int
+    hold_ms: int
     idle_ms: int = 0  # a connection is closed after so long without a word; 0: never
 
 
-NO_GUARD = GuardSettings(share_percent=0)
+NO_GUARD = GuardSettings(share_percent=0, min_brokers=0, window_ms=0, hold_ms=0)
 _ROUNDING = 1e-9  # of sums of shares
 
 

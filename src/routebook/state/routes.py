@@ -61,7 +61,7 @@ class RouteTable:
         *,
         max_topics_per_broker: int,
         max_route_entries: int,
-        max_brokers_per_group: int = 64,
+        max_brokers_per_group: int,
         guard: GuardSettings = NO_GUARD,
         account: Account | None = None,
     ) -> None:
