@@ -178,7 +178,7 @@ class Members:
             self._registered_on.get(member.link, {}).pop(key, None)
         self._unhear(member)
         del member.group.members[member.broker_id]
-        member.group.rendered = None
+        member.group.version += 1
         self._account.bill(Kind.BROKERS, member.group, -member.cost)
         member.cost = 0
 

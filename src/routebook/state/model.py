@@ -1,7 +1,7 @@
 """Brokers, queues and mappings as the route table holds them."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from routebook.events import StaticMapping
 
@@ -132,13 +132,12 @@ class Unheard(NamedTuple):
         return seen and self.there
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Group:
     """Broker processes that share a name: a master and its slaves.
 
     ``registered`` is what members last said of each topic; the queues clients are told are in
     the table and may differ, by an administrator's hand or for an acting master.
-    ``rendered`` belongs to whoever renders groups; it is emptied whenever the group changes.
     """
 
     cluster: str
@@ -152,10 +151,9 @@ class Group:
     payer: str = ""
     shapes: int = 0  # different ones it may have, as far as anybody counted
     touched: int = 0  # raised when a registration may no longer be a repeat of the last one
-    rendered: Any = None
+    version: int = 0  # raised when its members change, or what they say of themselves
     taken: int = 0  # raised when an administrator begins to take the write bit of all topics
     rewritten: int = 0  # raised when a registration begins to write all topics anew
-    rendered_queues: dict[tuple[QueueShape, bool], bytes] = field(default_factory=dict)
 
     @property
     def addrs(self) -> dict[int, str]:

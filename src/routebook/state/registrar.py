@@ -299,7 +299,7 @@ class Registrar:
             self._members.settle(member, registration.link)
         self._members.hear(member, now_ms)
         if joined or details_before != details_after:
-            group.rendered = None
+            group.version += 1
         if joined:
             events.append(
                 BrokerRegistered(
