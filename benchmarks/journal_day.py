@@ -225,8 +225,8 @@ class Day:
             cluster=CLUSTER,
             broker=member.group.name,
             broker_id=0,
-            addr=member.addr,
-            generation=member.generation,
+            addr=member.known.addr,
+            generation=member.known.generation,
             after_ms=at_ms - NOON_MS - 8000,
         )
 
@@ -236,8 +236,8 @@ class Day:
             cluster=CLUSTER,
             broker=member.group.name,
             broker_id=0,
-            addr=member.addr,
-            generation=member.generation,
+            addr=member.known.addr,
+            generation=member.known.generation,
             window_ms=MINUTE_MS,
             gaps_ms=(30_000 + dice.randint(-40, 400), 30_000 + dice.randint(-40, 400)),
         )

@@ -368,9 +368,9 @@ class RouteTableMachine(RuleBasedStateMachine):
         for group in self.table.members.groups():
             assert group.members, "no empty group"
             for broker_id, member in group.members.items():
-                assert member.broker_id == broker_id
-                assert self.table.members.find_live(group.cluster, member.addr) is member
-                assert member.link == self.live[group.cluster, member.addr].link
+                assert member.known.broker_id == broker_id
+                assert self.table.members.find_live(group.cluster, member.known.addr) is member
+                assert member.link == self.live[group.cluster, member.known.addr].link
             for topic in group.registered:
                 assert group in self.table.topics.queues(topic)
         entries = sum(len(self.table.topics.queues(topic)) for topic in ALL_TOPICS)

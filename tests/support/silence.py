@@ -166,4 +166,4 @@ def kinds(events: Iterable[Event]) -> list[str]:
 
 
 def _numbers(members: Iterable[Member]) -> set[int]:
-    return {int(member.addr[1:].partition(":")[0]) for member in members}
+    return {int(member.known.addr[1:].partition(":")[0]) for member in members}

@@ -73,9 +73,9 @@ class _GroupPieces:
         self.brokers: list[bytes | None] = [None, None]
         self.queues: tuple[dict[QueueShape, bytes], dict[QueueShape, bytes]] = ({}, {})
         self.filter_servers: FilterServers = {
-            member.addr: member.filter_servers
+            member.known.addr: member.known.filter_servers
             for member in group.members.values()
-            if member.filter_servers
+            if member.known.filter_servers
         }
 
     def encode_broker(self, group: Group, standard: bool) -> bytes:

@@ -66,7 +66,7 @@ def _system_topics(services: Services) -> Slices[Reply]:
         if group.members:
             names[group.cluster] = names[group.name] = None
             if addr is None:
-                addr = group.lowest.addr
+                addr = group.lowest.known.addr
         if number % (10 * GROUPS_A_SLICE) == 0:
             yield
     return Reply(body=(yield from bodies.topic_list(names, addr)))

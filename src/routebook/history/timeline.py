@@ -36,6 +36,7 @@ from routebook.events import (
     StateRestated,
     TopicsChanged,
 )
+from routebook.heartbeats import is_near_miss
 from routebook.history.clocks import Runs, Stamp, elapsed_ms
 from routebook.history.narrow import narrow_record, narrow_view
 from routebook.history.sentences import NOTHING_MORE, Context
@@ -45,7 +46,6 @@ from routebook.journal.groups import GroupView, Key
 from routebook.journal.record import Record, UnknownEvent
 from routebook.journal.view import View
 
-NEAR_MISS = 0.75
 """A gap between heartbeats of this share of the timeout was nearly the end."""
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
@@ -151,7 +151,7 @@ class Timeline:
             return None
         group = self._view.groups.find(*_key(event))
         member = group.members.get(event.broker_id) if group else None
-        return member.heartbeat_timeout_ms if member else None
+        return member.known.heartbeat_timeout_ms if member else None
 
     def _tell_of(
         self,
@@ -344,10 +344,6 @@ class Timeline:
             self.happenings.pop()
         event = replace(event, topics=(count,), others=0, window_ms=window_ms)
         self._tell(replace(record, event=event), Context(topic=self._topic))
-
-
-def is_near_miss(gap_ms: int, timeout_ms: int | None) -> bool:
-    return timeout_ms is not None and gap_ms >= NEAR_MISS * timeout_ms
 
 
 def _since(earlier: Stamp | None, now: Stamp) -> int | None:

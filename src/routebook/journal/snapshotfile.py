@@ -17,11 +17,12 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
 from pathlib import Path
 from sys import intern
+from typing import Any
 
 import msgspec
 
 from routebook.disk import TEMPORARY
-from routebook.events import Shape, StaticMapping
+from routebook.events import MemberFact, Shape, StaticMapping
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import made_whole, snapshot_name
 from routebook.journal.groups import GroupView, MemberView
@@ -77,7 +78,7 @@ class _Group(msgspec.Struct):
     acting_master: bool
     zone: str | None
     stated: bool
-    members: dict[int, MemberView]
+    members: dict[int, dict[str, Any]]
     queues: list[_Queues]
     mappings: list[StaticMapping]
 
@@ -156,7 +157,7 @@ def decode(content: bytes) -> Snapshot:
         for line in lines:
             _unpack(_decode_group(line), view, topics)
         return Snapshot(view, bytes.fromhex(head.hash))
-    except (msgspec.MsgspecError, ValueError, IndexError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, LookupError, RecursionError) as error:
         raise BadSnapshot(f"it cannot be understood: {error}") from error
 
 
@@ -171,10 +172,22 @@ def _packed(group: GroupView, view: View, numbers: _Numbers) -> _Group:
         acting_master=group.acting_master,
         zone=group.zone,
         stated=group.stated,
-        members=group.members,
+        members={broker_id: _stored(member) for broker_id, member in group.members.items()},
         queues=[_Queues(told, topics, said) for (told, said), topics in alike.items()],
         mappings=view.groups.mappings_of(group),
     )
+
+
+def _stored(member: MemberView) -> dict[str, Any]:
+    stored = {**member.known._asdict(), "since_ms": member.since_ms}
+    del stored["broker_id"]  # it is the key
+    return stored
+
+
+def _member(broker_id: int, stored: dict[str, Any]) -> MemberView:
+    said = {**stored, "broker_id": broker_id}
+    known = msgspec.convert([said[name] for name in MemberFact._fields], MemberFact)
+    return MemberView(known, msgspec.convert(stored["since_ms"], int))
 
 
 def _unpack(packed: _Group, view: View, topics: list[str]) -> None:
@@ -183,7 +196,7 @@ def _unpack(packed: _Group, view: View, topics: list[str]) -> None:
         packed.broker,
         packed.acting_master,
         packed.zone,
-        packed.members,
+        {broker_id: _member(broker_id, stored) for broker_id, stored in packed.members.items()},
         stated=packed.stated,
     )
     view.groups.put(group)

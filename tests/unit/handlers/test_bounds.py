@@ -100,6 +100,6 @@ def test_of_one_broker_so_many_gaps_between_heartbeats_are_kept() -> None:
         desk.now_ms += 1
         desk.ask(
             RequestCode.BROKER_HEARTBEAT,
-            {"clusterName": member.group.cluster, "brokerAddr": member.addr},
+            {"clusterName": member.group.cluster, "brokerAddr": member.known.addr},
         )
     assert len(member.gaps_ms) == MAX_GAPS

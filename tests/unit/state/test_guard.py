@@ -7,6 +7,7 @@ from routebook.events import (
     Cause,
     GuardEngaged,
     GuardReleased,
+    MemberFact,
     MinBrokerChanged,
     Suspect,
 )
@@ -245,11 +246,16 @@ def test_a_node_that_was_stopped_itself_blames_nobody() -> None:
 # -- brokers of different kinds
 
 
+def recovered(group: Group, addr: str) -> Member:
+    known = MemberFact(0, addr, None, TIMEOUT_MS, 0, 0, None, (), confirmed=False)
+    return Member(group, known, link=None)
+
+
 def test_brokers_not_confirmed_since_a_restart_are_never_held_and_tell_nothing() -> None:
     silence = Silence(10)
     for number in range(100, 130):
         group = Group("c", f"b{number}")
-        group.members[0] = Member(group, 0, f"b{number}:1", None, TIMEOUT_MS, 0, link=None)
+        group.members[0] = recovered(group, f"b{number}:1")
         silence.table.members.adopt(group, silence.now_ms)
     silence.pass_time(600)
     silence.hear(*range(1, 10))
@@ -264,7 +270,7 @@ def test_brokers_not_confirmed_since_a_restart_are_never_held_and_tell_nothing()
 def test_brokers_not_confirmed_go_while_others_are_held() -> None:
     silence = Silence()
     group = Group("c", "b100")
-    group.members[0] = Member(group, 0, "b100:1", None, TIMEOUT_MS, 0, link=None)
+    group.members[0] = recovered(group, "b100:1")
     silence.table.members.adopt(group, silence.now_ms)
     silence.pass_time(TIMEOUT_MS + 1)
 
