@@ -10,7 +10,7 @@ from rich.text import Text
 from routebook.cli.completion import complete_topics
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options, what
-from routebook.cli.outcomes import check_answered
+from routebook.cli.node_results import check_answered
 from routebook.cli.output import Output, output_options, table_of
 from routebook.cli.plain import one_line, word
 from routebook.client import (

@@ -11,7 +11,7 @@ from routebook.audit.view import take_view
 from routebook.cli.completion import complete_brokers, complete_clusters, complete_topics
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
-from routebook.cli.outcomes import NotDone, confirm, heard, outcomes_of, show_outcomes, yes_option
+from routebook.cli.node_results import NotDone, confirm, heard, results_of, show_results, yes_option
 from routebook.cli.output import Output, json_option, output_options, table_of
 from routebook.cli.plain import word
 from routebook.cli.route import route_document
@@ -185,7 +185,7 @@ def add(
 
     results = asking.run(lambda client: client.on_every_node(added))
     about = {"topic": topic, "brokers": names, "read": read, "write": write, "perm": perm}
-    show_outcomes(outcomes_of(results, said), about, as_json=as_json)
+    show_results(results_of(results, said), about, as_json=as_json)
 
 
 @topics.command()
@@ -221,8 +221,8 @@ def delete(asking: Asking, topic: str, cluster: str | None, yes: bool, as_json: 
         return held.get(node.address, set())
 
     results = asking.run(lambda client: client.on_every_node(deleted))
-    show_outcomes(
-        outcomes_of(results, lambda held: "deleted" if held else "had no such topic"),
+    show_results(
+        results_of(results, lambda held: "deleted" if held else "had no such topic"),
         {"topic": topic, "cluster": cluster},
         as_json=as_json,
     )

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from routebook.cli.output import Output, json_option, table_of
 from routebook.cli.plain import word
-from routebook.history.words import EXAMPLES, counted
+from routebook.history.telling.words import EXAMPLES, counted
 from routebook_spark.commands.asking import (
     fleet_option,
     known_nodes,

@@ -12,7 +12,7 @@ from rich.text import Text
 from routebook.cli.errors import NO
 from routebook.cli.output import Output, json_option, table_of
 from routebook.cli.plain import word
-from routebook.history.words import MASTER, permission
+from routebook.history.telling.words import MASTER, permission
 from routebook_spark.commands.asking import (
     Nodes,
     fleet_option,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from routebook.history.words import members, queues
+from routebook.history.telling.words import members, queues
 
 NOTHING = "–"
 MAX_NAME = 60
