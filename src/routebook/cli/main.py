@@ -9,8 +9,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from routebook import __version__
 from routebook.cli.errors import INTERRUPTED, NO_READER
+from routebook.version import __version__
 
 COMMANDS = {
     "agent": "Register services as brokers and keep them registered.",

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import javaproperties
 
-from routebook import __version__
 from routebook.settings import KEYS, Key, Settings, SettingsError, Source, resolve
+from routebook.version import __version__
 
 if TYPE_CHECKING:
     from routebook.cli.logs import LogWriter

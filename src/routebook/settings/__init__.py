@@ -11,43 +11,21 @@ what it means.
 """
 
 from routebook.settings.errors import SettingsError
-from routebook.settings.groups import (
-    GuardSettings,
-    LimitSettings,
-    ListenSettings,
-    LiveSettings,
-    MemorySettings,
-    Settings,
-    TestClusterSettings,
-    TlsSettings,
-)
-from routebook.settings.keys import Key
-from routebook.settings.kinds import Network
-from routebook.settings.sources import (
-    KEYS,
-    LIVE_KEYS,
-    Source,
-    make_settings,
-    read_live,
-    resolve,
-)
+from routebook.settings.groups import GuardSettings as GuardSettings
+from routebook.settings.groups import LimitSettings as LimitSettings
+from routebook.settings.groups import ListenSettings as ListenSettings
+from routebook.settings.groups import LiveSettings as LiveSettings
+from routebook.settings.groups import MemorySettings as MemorySettings
+from routebook.settings.groups import Settings
+from routebook.settings.groups import TestClusterSettings as TestClusterSettings
+from routebook.settings.groups import TlsSettings as TlsSettings
+from routebook.settings.keys import Key as Key
+from routebook.settings.kinds import Network as Network
+from routebook.settings.sources import KEYS as KEYS
+from routebook.settings.sources import LIVE_KEYS as LIVE_KEYS
+from routebook.settings.sources import Source as Source
+from routebook.settings.sources import make_settings
+from routebook.settings.sources import read_live as read_live
+from routebook.settings.sources import resolve as resolve
 
-__all__ = [
-    "KEYS",
-    "LIVE_KEYS",
-    "GuardSettings",
-    "Key",
-    "LimitSettings",
-    "ListenSettings",
-    "LiveSettings",
-    "MemorySettings",
-    "Network",
-    "Settings",
-    "SettingsError",
-    "Source",
-    "TestClusterSettings",
-    "TlsSettings",
-    "make_settings",
-    "read_live",
-    "resolve",
-]
+__all__ = ["Settings", "SettingsError", "make_settings"]  # of users; the rest is for the node
