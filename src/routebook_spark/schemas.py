@@ -2,7 +2,7 @@
 
 ``at`` and ``*_at`` are instants, ``*_ms`` milliseconds, ``*_s`` seconds, ``day`` a day of UTC.
 ``fleet``, ``node`` and ``incarnation`` together are a witness: whose records a row is made of. None
-of them is ever null. What each table means, with one row explained, is in docs/pipeline.md.
+of them is ever null. What each table means, with one row explained, is in docs/pipeline.
 """
 
 from pyspark.sql.types import ArrayType, MapType
