@@ -104,6 +104,13 @@ def test_tests_named_in_a_document_exist(name: str) -> None:
     assert named <= known
 
 
+def test_every_difference_has_a_test() -> None:
+    text = (ROOT / "docs" / "compatibility.md").read_text()
+    sections = re.findall(r"^### ([\w-]+)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert len(sections) > 30
+    assert [name for name, section in sections if not re.search(r"^Tests?: `", section, re.M)] == []
+
+
 def limit_rows() -> list[list[str]]:
     text = (ROOT / "docs" / "limits.md").read_text()
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]

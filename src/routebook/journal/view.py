@@ -178,9 +178,9 @@ class View:
 
     def _registered(self, event: BrokerRegistered) -> None:
         if event.addrs_before:
-            group = self._group(event.cluster, event.broker)
+            group = self._group(*event.group)
         else:
-            group = GroupView(event.cluster, event.broker)
+            group = GroupView(*event.group)
             before = self.groups.find(*group.key)
             if before is not None:
                 self._contradict(f"{group.name} is new, and had {_listed(before.addrs)}")
@@ -227,12 +227,12 @@ class View:
             self.groups.drop(group)
 
     def _topics_changed(self, event: TopicsChanged) -> None:
-        group = self._group(event.cluster, event.broker)
+        group = self._group(*event.group)
         for change, before in self.groups.set_queues(group, event.changes):
             self._contradict(f"{change.topic} on {group.name} was {change.before}, not {before}")
 
     def _mappings_changed(self, event: MappingsChanged) -> None:
-        self.groups.set_mappings(self._group(event.cluster, event.broker), event.mappings)
+        self.groups.set_mappings(self._group(*event.group), event.mappings)
 
     def _completed(self, event: RegistrationCompleted) -> None:
         version = event.data_version
@@ -271,11 +271,11 @@ class View:
         self.lose_track()
 
     def _group_restated(self, event: GroupRestated) -> None:
-        known = self.groups.find(event.cluster, event.broker)
+        known = self.groups.find(*event.group)
         if event.continued and known is not None:
             self.groups.set_queues(known, event.queues)
             return
-        group = GroupView(event.cluster, event.broker, event.acting_master, event.zone)
+        group = GroupView(*event.group, event.acting_master, event.zone)
         for fact in event.members:
             before = known.members.get(fact.broker_id) if known else None
             same = before is not None and before.known.generation == fact.generation
@@ -309,7 +309,7 @@ class View:
         return group
 
     def _member(self, event: BrokerEvent) -> tuple[GroupView, MemberView]:
-        group = self._group(event.cluster, event.broker)
+        group = self._group(*event.group)
         member = group.members.get(event.broker_id)
         if member is None or member.known.addr != event.addr:
             known = member.known.addr if member else "nobody"
