@@ -221,7 +221,7 @@ def test_inside_a_stall_nobody_was_told_anything(tmp_path: Path, at: str, told: 
             f"orders at {FIRST}, 2026-11-15T{at}Z: nothing was told to anybody, the node listened"
             " to nobody from 2026-11-15T03:10:00Z to 2026-11-15T03:12:15Z",
             "",
-            "what it believed, and told nobody:",
+            "what it believed:",
         ]
 
 

@@ -89,7 +89,7 @@ def quiet_minute() -> RouteQueries:
 
 
 def sleeps() -> list[Record]:
-    """A node that slept for two minutes, was silent for ten later on, and was killed."""
+    """A node that slept for two minutes, by pauses, was silent for ten later on, and was killed."""
     story = Story(node=SLEEPER).at("03:00:00").start()
     story.at("03:01:00").register("sleepy", topics=["dreams", "sleepy"])
     story.at("03:09:59").add(quiet_minute())
@@ -100,7 +100,7 @@ def sleeps() -> list[Record]:
             peer="",
             from_ms=ms("03:10:00"),
             to_ms=ms("03:12:15"),
-            longest_ms=135_000,
+            longest_ms=60_000,
             clock_ms=0,
         )
     )

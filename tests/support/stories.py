@@ -282,7 +282,9 @@ class Story:
         )
         return self.start(recovering=recovering)
 
-    def stall(self, *, since: str, until: str | None = None) -> "Story":
+    def stall(
+        self, *, since: str, until: str | None = None, longest_ms: int | None = None
+    ) -> "Story":
         """It wakes now, or then, and had listened to nobody."""
         self.now_ms = self.now_ms if until is None else ms(until)
         from_ms, to_ms = ms(since) + self.clock_ahead_ms, self.now_ms + self.clock_ahead_ms
@@ -291,7 +293,7 @@ class Story:
                 **self._note(Cause.STALL),
                 from_ms=from_ms,
                 to_ms=to_ms,
-                longest_ms=to_ms - from_ms,
+                longest_ms=to_ms - from_ms if longest_ms is None else longest_ms,
                 clock_ms=0,
             )
         )

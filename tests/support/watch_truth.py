@@ -249,7 +249,7 @@ def _stalled(world: _World, alert: Told) -> bool:
 def _silent(world: _World, alert: Told) -> bool:
     """There was such a time in which it was not awake, could not write or could not be read."""
     [node] = alert.nodes
-    if node in world.given.cut_off:
+    if node in world.given.cut_off or node in world.given.emptied:
         return True
     failures = [
         Span(deed.at_ms, deed.at_ms + deed.for_ms)
@@ -316,10 +316,12 @@ def _missing_about_nodes(world: _World, alerts: list[Told]) -> Iterator[str]:
                     kind, about = "records_lost", written.record.wall_ms
                 case _:
                     continue
+            # A loss began by the clock of then, which may have been set back meanwhile.
+            since_ms = event.since_ms if isinstance(event, RecordsLost) else about
             if not any(
                 alert.kind == kind
                 and alert.nodes == (life.node,)
-                and alert.began_ms <= about + SLACK_MS
+                and alert.began_ms <= max(about, since_ms) + SLACK_MS
                 and (alert.resolved_ms is None or alert.resolved_ms >= about - SLACK_MS)
                 for alert in alerts
             ):

@@ -98,7 +98,10 @@ def run_alerts(first: int, count: int, *, seconds: float) -> int:
         for start in range(first, first + count, AT_ONCE):
             if time.monotonic() > until:
                 break
-            plans = [draw(seed) for seed in range(start, min(start + AT_ONCE, first + count))]
+            plans = [
+                draw(seed, starving=False)
+                for seed in range(start, min(start + AT_ONCE, first + count))
+            ]
             with tempfile.TemporaryDirectory(prefix="watched-") as folder:
                 texts = wrong_alerts(spark, plans)
                 texts += wrong_alerts_of_folders(spark, plans, Path(folder))

@@ -162,7 +162,19 @@ def _check_routes(told: Told, rng: Random) -> Iterator[Finding]:
             continue
         answer = route_at(journal, topic, AtTime(wall_ms))
         yield from judge_route(told.knowledge, at_ms, topic, _answered(answer))
+        yield from _check_reason(told, wall_ms, answer)
     yield from _check_skipped(told, journal)
+
+
+def _check_reason(told: Told, wall_ms: int, answer: RouteAnswer) -> Iterator[Finding]:
+    """A stall that is given as the reason is one that the moment is in."""
+    last = answer.followed.last
+    if last is None or last.silence is None or last.told != "stalled":
+        return
+    since_ms, until_ms = last.silence.since_ms, last.silence.until_ms
+    if not since_ms <= wall_ms <= until_ms:
+        what, where = "the reason is a stall of another time", f"{told.life.node} {wall_ms}"
+        yield Finding(ROOM, what, f"one that {where} is in", f"{since_ms} to {until_ms}")
 
 
 class Answered(NamedTuple):

@@ -146,8 +146,8 @@ class Plan:
         return replace(self, deeds=tuple(each for each in self.deeds if each is not deed))
 
 
-def draw(seed: int) -> Plan:
-    """The plan of the world ``seed``."""
+def draw(seed: int, *, starving: bool = True) -> Plan:
+    """The plan of the world ``seed``; with ``starving`` some nodes have machines that swap."""
     rng = random.Random(seed)
     lasts_ms = rng.choice([12, 20, 40]) * MINUTE
     names = [f"w{seed}a"] if rng.random() < 0.7 else [f"w{seed}a", f"w{seed}b"]
@@ -160,6 +160,9 @@ def draw(seed: int) -> Plan:
     if apart.random() < 0.15:
         fleets = (_in_step(fleets[0]), *fleets[1:])
         deeds += _partition(apart, fleets[0], lasts_ms)
+    starved = random.Random(f"starved {seed}")
+    if starving and starved.random() < 0.15:
+        deeds += _starved(starved, fleets[0], lasts_ms)
     deeds.sort(key=lambda deed: deed.at_ms)
     return Plan(seed, lasts_ms, fleets, tuple(deeds), deliveries)
 
@@ -177,6 +180,16 @@ def _partition(rng: random.Random, fleet: FleetPlan, lasts_ms: int) -> Iterator[
     for_ms = rng.choice([40, 150, 400]) * SECOND + rng.randint(0, 3000)
     for broker in fleet.brokers:
         yield Cut(at_ms, fleet.name, broker.label, node, for_ms)
+
+
+def _starved(rng: random.Random, fleet: FleetPlan, lasts_ms: int) -> Iterator[Deed]:
+    """One of the nodes has a machine that swaps: it wakes for moments only."""
+    node = rng.choice(fleet.nodes).name
+    at_ms = rng.randint(10 * SECOND, lasts_ms - 60 * SECOND)
+    for _ in range(rng.randint(2, 4)):
+        for_ms = rng.randint(1500, 12_000)
+        yield NodeStalls(at_ms, fleet.name, node, for_ms, suspended=False)
+        at_ms += for_ms + rng.choice([1, 1, 300, 1200])
 
 
 def _fleet(rng: random.Random, name: str) -> FleetPlan:

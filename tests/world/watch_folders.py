@@ -30,12 +30,14 @@ class Given:
     """What a watch was given of a world, by trigger and by life.
 
     ``cut_off`` are nodes one of whose segments was cut off when it was the next to be read and
-    nobody was copying it any more; True when it was whole later on.
+    nobody was copying it any more; True when it was whole later on. ``emptied`` are nodes whose
+    folder was there with nothing in it: that of a new life, before its first segment was sealed.
     """
 
     batches: list[list[pa.RecordBatch]] = field(default_factory=list)
     records: dict[LifeKey, list[Written]] = field(default_factory=dict)
     cut_off: dict[str, bool] = field(default_factory=dict)
+    emptied: set[str] = field(default_factory=set)
 
 
 def all_of(truth: Truth) -> Given:
@@ -140,6 +142,9 @@ class _Delivery:
             self._copy_sealed(each, step)
             if self._with_active:
                 self._copy_active(each, step)
+            read = {node for node, _ in self._found.records}
+            if each.life.node in read and not any(away.iterdir()):
+                self._found.emptied.add(each.life.node)
         if self._started_anew:
             self._note_cut_off(list(begun.values()), step)
 

@@ -35,7 +35,7 @@ _ANSWERS = ("route", "probably")
 _WHY = {
     "records_lost": "records of this time were lost",
     "records_missing": "records of this time are missing",
-    "stalled": "the node listened to nobody",
+    "stalled": "the node listened to nobody, or only for moments",
     "silent": "brokers were listed and nothing was recorded: nobody knows whether it was awake",
     "clock": "its clock was set, and nobody was awake at this time",
     "killed": "the node was killed at some moment after {since}",

@@ -28,7 +28,7 @@ _WHY_UNKNOWN = {
     "replaced": "its data folder was replaced by another",
     "stopped": "it had been stopped",
     "killed": "it had ended without a word, at some moment after its last sign of life",
-    "stalled": "it slept: it was stopped, suspended or too busy, and listened to nobody",
+    "stalled": "it slept: it was stopped, suspended or too busy to listen, but for moments",
     "silent": "it wrote nothing at all, although brokers were listed",
     "clock": "its clock was set",
     "records_lost": "it could not write records down, and lost them",

@@ -84,7 +84,7 @@ def _route(topic: str, moment: Moment, answer: RouteAnswer) -> Iterator[Renderab
 
 _LEAD_IN = {
     Told.ROUTE: "what was told before, and probably still then",
-    Told.STALLED: "what it believed, and told nobody",
+    Told.STALLED: "what it believed",
 }
 
 
@@ -189,7 +189,8 @@ _GUESSES = {
 def _doubt(answer: RouteAnswer, silence: Silence) -> str:
     why = silence_sentence(silence).rstrip(".")
     if answer.told is Told.STALLED:
-        return f"nothing was told to anybody, {why}"
+        much = "hardly anything" if silence.broken else "nothing"
+        return f"{much} was told to anybody, {why}"
     guess = _GUESSES[answer.probably] if answer.probably else "not known"
     return f"{guess}, because {why}" if answer.probably else f"{guess}, {why}"
 
@@ -384,6 +385,8 @@ _TOLD = {
 
 def _queues(version: Version) -> str:
     if not version.parts:
+        if version.silence is not None and version.silence.broken:
+            return "hardly anybody was answered"
         return _TOLD[version.told]
     sure = "" if version.told is Told.ROUTE else "at least "
     shapes = {short_queues(part.queues) for part in version.parts}

@@ -8,9 +8,12 @@ from routebook.journal.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """``run`` counts the starts of the node: its monotonic clock begins anew with each."""
+    """``run`` counts the starts of the node: its monotonic clock begins anew with each.
 
-    run: int
+    None: only the wall time is known.
+    """
+
+    run: int | None
     wall_ms: int
     mono_ms: int
 
@@ -29,7 +32,7 @@ class Runs:
 
 def elapsed_ms(earlier: Stamp, later: Stamp) -> int:
     """Never negative, whatever the clocks say."""
-    if earlier.run == later.run:
+    if earlier.run is not None and earlier.run == later.run:
         return max(0, later.mono_ms - earlier.mono_ms)
     return max(0, later.wall_ms - earlier.wall_ms)
 

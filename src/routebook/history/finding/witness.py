@@ -50,6 +50,8 @@ ALIVE_SLACK_MS = 3000
 
 JUMP_MS = 1000
 JUMP_PER_MILLE = 1
+STALL_EDGES_MS = 1000
+"""A stall of one pause is told from the tick before it to the tick after it."""
 
 
 def longest_pause_ms(window_ms: int | None) -> int:
@@ -91,6 +93,7 @@ class Silence:
     ``lost`` is how many records, and ``clock_ms`` how far the clock was set, where that is known;
     else 0. ``recorded_ms`` is the time of the last record before it, where ``since_ms`` is a later
     sign of life. ``signs``: the node gave signs of life while it was awake.
+    ``heard_ms`` is how long it listened at most between the pauses of a stall.
     """
 
     since_ms: int
@@ -100,6 +103,12 @@ class Silence:
     recorded_ms: int | None = None
     clock_ms: int = 0
     signs: bool = False
+    heard_ms: int = 0
+
+    @property
+    def broken(self) -> bool:
+        """It is a stall of several pauses, with moments in between: something was answered."""
+        return self.heard_ms > STALL_EDGES_MS
 
     @property
     def set_back(self) -> bool:
@@ -296,7 +305,7 @@ class Silences:
         if isinstance(event, RecordsLost):
             return Silence(event.since_ms, record.wall_ms, Silent.LOST, event.count)
         if isinstance(event, NodeStalled):
-            return Silence(event.from_ms, event.to_ms, Silent.STALLED, clock_ms=event.clock_ms)
+            return _stalled(event)
         last_ms = self._known_ms if last is None else last.wall_ms
         if isinstance(event, JournalRecovered):
             self._killed = last_ms, event.alive_ms
@@ -318,6 +327,22 @@ def killed_between(recorded_ms: int, alive_ms: int | None, until_ms: int) -> Sil
     if alive_ms is None or not recorded_ms < alive_ms <= until_ms:
         return Silence(recorded_ms, until_ms, Silent.KILLED, signs=signs)
     return Silence(alive_ms, until_ms, Silent.KILLED, recorded_ms=recorded_ms, signs=signs)
+
+
+def _stalled(event: NodeStalled) -> Silence:
+    return Silence(
+        event.from_ms,
+        event.to_ms,
+        Silent.STALLED,
+        clock_ms=event.clock_ms,
+        heard_ms=heard_ms(event),
+    )
+
+
+def heard_ms(event: NodeStalled) -> int:
+    """For how long the node listened in between, at most; not known where its clock was set."""
+    set_ms = max(event.clock_ms, 0)  # no time passed, or it was suspended
+    return max(event.to_ms - event.from_ms - set_ms - event.longest_ms, 0)
 
 
 def _made_up(event: MadeUp, wall_ms: int, *, listed: bool) -> Silence | None:

@@ -37,15 +37,18 @@ from routebook.events import (
     TopicsChanged,
 )
 from routebook.history.finding.witness import (
+    STALL_EDGES_MS,
     ClockJumped,
     NothingRecorded,
     RecordsMissing,
     Silence,
     Silent,
+    heard_ms,
 )
 from routebook.history.telling.queue_words import topics_changed
 from routebook.history.telling.reasons import why_changed, why_left
 from routebook.history.telling.words import (
+    BUT_MOMENTS,
     MASTER,
     counted,
     identity,
@@ -101,7 +104,8 @@ def silence_sentence(silence: Silence) -> str:
             return f"{said}: {many} missing from the journal."
         case Silent.STALLED:
             since, until = to_second(silence.since_ms), to_second(silence.until_ms)
-            return f"the node listened to nobody from {since} to {until}."
+            but = BUT_MOMENTS if silence.broken else ""
+            return f"the node listened to nobody from {since} to {until}{but}."
         case Silent.SILENT:
             return f"{said}, although brokers were listed: whether the node was awake is not known."
         case Silent.CLOCK:
@@ -150,6 +154,8 @@ def silence_phrase(silence: Silence) -> str:
         return f"the node stopped at some moment after {time_of_day(silence.since_ms)}"
     if silence.set_back:
         return "the clock of the node was set back"
+    if silence.broken:
+        return f"the node listened to nobody{BUT_MOMENTS}"
     return _PHRASES[silence.reason]
 
 
@@ -362,9 +368,12 @@ def _stalled(event: NodeStalled, context: Context) -> str:
     if event.clock_ms:
         way = "forward" if event.clock_ms > 0 else "back"
         clock = f" Its clock was set {way} by {span(abs(event.clock_ms))} meanwhile."
+    broken = heard_ms(event) > STALL_EDGES_MS
+    but, much = (BUT_MOMENTS, "little") if broken else ("", "nothing")
     return (
-        f"the node listened to nobody from {to_second(event.from_ms)} to {to_second(event.to_ms)},"
-        f" for {span(event.longest_ms)} at a time: it saw and answered nothing.{clock}"
+        f"the node listened to nobody from {to_second(event.from_ms)} to"
+        f" {to_second(event.to_ms)}{but}, for {span(event.longest_ms)} at a time: it saw and"
+        f" answered {much}.{clock}"
     )
 
 

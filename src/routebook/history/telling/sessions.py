@@ -154,7 +154,7 @@ class _Stays:
         self._found: list[Silence] = []
         self._last = Stamp(0, known.wall_ms, 0)
         for place, member in self._members().items():
-            since = Stamp(_NO_RUN, member.since_ms, 0)
+            since = Stamp(None, member.since_ms, 0)
             stay = _stay(None, place, since, member, "registered before")
             stay.node = known.node
             self._open[place] = stay
@@ -180,7 +180,7 @@ class _Stays:
                 self._settle(record, stamp)
 
     def history(self, until_ms: int | None) -> BrokerHistory:
-        end = self._last if until_ms is None else Stamp(_NO_RUN, until_ms, 0)
+        end = self._last if until_ms is None else Stamp(None, until_ms, 0)
         lasting = [stay.session(end, None, "", lasts=True) for stay in self._open.values()]
         return BrokerHistory(
             tuple(sorted([*self._sessions, *lasting], key=lambda s: s.began_seq)),
@@ -227,7 +227,7 @@ class _Stays:
         )
         # Nobody saw it leave. What is sure is how long it was there.
         since_ms = self._found[-1].since_ms if self._found else stamp.wall_ms
-        return Stamp(_NO_RUN, max(since_ms, stay.since.wall_ms), 0), why
+        return Stamp(None, max(since_ms, stay.since.wall_ms), 0), why
 
     def _count(self, event: HeartbeatGaps) -> None:
         stay = self._open.get((event.cluster, event.broker, event.broker_id, event.addr))
@@ -239,9 +239,6 @@ class _Stays:
         self._found.append(silence)
         for stay in self._open.values():
             stay.unseen_ms += max(0, silence.until_ms - max(silence.since_ms, stay.since.wall_ms))
-
-
-_NO_RUN = -1  # of stamps that only have wall time
 
 
 def _stay(

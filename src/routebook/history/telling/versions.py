@@ -213,6 +213,10 @@ class _Following:
             self._take_back(silence)
         if self.versions:
             last = self.versions[-1]
+            if last.told is Told.STALLED and told is Told.STALLED and last.silence is not None:
+                heard_ms = last.silence.heard_ms + silence.heard_ms
+                went_on = replace(last.silence, until_ms=silence.until_ms, heard_ms=heard_ms)
+                self.versions[-1] = replace(last, silence=went_on)
             if last.told in (told, Told.UNKNOWN):
                 return
             since_ms = max(since_ms, last.from_ms)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from routebook.events import BrokerEvent, Shape
 
+BUT_MOMENTS = " but for moments"
 EXAMPLES = 3
 MASTER = 0
 WRITE = 2

@@ -554,6 +554,12 @@ def test_a_silence_says_from_when_to_when_and_why(silence: Silence, said: str) -
             "the node listened to nobody",
         ),
         (
+            Silence(0, 135_000, Silent.STALLED, heard_ms=75_000),
+            "the node listened to nobody from 1970-01-01T00:00:00Z to 1970-01-01T00:02:15Z but for"
+            " moments.",
+            "the node listened to nobody but for moments",
+        ),
+        (
             Silence(0, 135_000, Silent.SILENT),
             "no record between 00:00:00Z and 00:02:15Z, although brokers were listed: whether the"
             " node was awake is not known.",

@@ -164,6 +164,12 @@ def test_a_session_that_began_before_the_records_goes_on() -> None:
     assert (session.lasted_ms, session.node) == (1_687_000, "ns-1-0a1b2c3d")
 
 
+def test_a_session_that_began_before_the_records_is_counted_up_to_now() -> None:
+    known = Story().start().at("03:12:04").register().view()
+    [session] = broker_history([], "broker-a", known=known, until_ms=ms("04:12:04")).sessions
+    assert (session.ended_ms, session.lasted_ms) == (None, 3_600_000)
+
+
 @pytest.mark.parametrize("set_back_ms", [0, 3_600_000])
 def test_how_long_it_lasted_does_not_depend_on_the_wall_clock(set_back_ms: int) -> None:
     story = Story().start()

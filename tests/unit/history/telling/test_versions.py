@@ -151,6 +151,29 @@ def test_what_changed_in_a_moment_of_a_stall_is_told_after_it() -> None:
     ]
 
 
+def test_stalls_that_follow_each_other_are_one_in_which_nobody_is_answered() -> None:
+    story = Story().start()
+    story.at("03:12:04").register()
+    story.at("03:12:09").stall(since="03:12:05")
+    story.at("03:12:19").stall(since="03:12:09")
+    stalled = follow(story.records, "orders").versions[-2]
+
+    assert brief(stalled)[:3] == ("03:12:05Z", "03:12:19Z", "stalled")
+    assert stalled.silence is not None
+    assert stalled.silence.until_ms == stalled.to_ms
+
+
+def test_a_stall_of_several_pauses_was_broken_by_moments() -> None:
+    story = Story().start()
+    story.at("03:12:04").register()
+    story.at("03:14:20").stall(since="03:12:05", longest_ms=60_000)
+
+    assert versions(story)[2] == (
+        *("03:12:05Z", "03:14:20Z", "stalled"),
+        ("the node listened to nobody but for moments",),
+    )
+
+
 def test_while_nothing_is_recorded_nothing_is_known() -> None:
     story = Story().start()
     story.at("03:12:04").register()
