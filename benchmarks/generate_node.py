@@ -134,7 +134,10 @@ class GeneratedNode:
 
     def _empty_table(self) -> RouteTable:
         return RouteTable(
-            self._revision, max_topics_per_broker=300_000, max_route_entries=10_000_000
+            self._revision,
+            max_topics_per_broker=300_000,
+            max_route_entries=10_000_000,
+            max_brokers_per_group=64,
         )
 
     def _start(self, happening: Happening) -> None:
@@ -146,6 +149,7 @@ class GeneratedNode:
             self._table.recovered(self._now_ms)
             for member in members.live():
                 member.link = member.other_link = None
+                member.known = member.known._replace(confirmed=False)
                 members.hear(member, self._now_ms)
         else:
             self._table = self._empty_table()
@@ -226,7 +230,7 @@ class GeneratedNode:
         self._table.members.hold(member, _FAR_MS)
         self._beats.hear(number, self._now_ms)
         broker = self._brokers[number]
-        opening = gaps_opening(broker.cluster, broker.name, 0, broker.addr, member.generation)
+        opening = gaps_opening(broker.cluster, broker.name, 0, broker.addr, member.known.generation)
         self._beats.name(number, opening)
 
     def _speak(self, number: int) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from routebook.disk import TEMPORARY
 from routebook.events import Event
-from routebook.journal.folder import TEMPORARY
 from routebook.journal.manifest import Manifest
 from routebook.journal.record import CHAIN_START, Record, encode, hash_of
 from routebook.journal.segment import Summary

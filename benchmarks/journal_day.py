@@ -90,7 +90,10 @@ class Day:
 
     def __post_init__(self) -> None:
         self._table = RouteTable(
-            self._revision, max_topics_per_broker=300_000, max_route_entries=10_000_000
+            self._revision,
+            max_topics_per_broker=300_000,
+            max_route_entries=10_000_000,
+            max_brokers_per_group=64,
         )
 
     def records(self) -> Iterator[Record]:
@@ -222,8 +225,8 @@ class Day:
             cluster=CLUSTER,
             broker=member.group.name,
             broker_id=0,
-            addr=member.addr,
-            generation=member.generation,
+            addr=member.known.addr,
+            generation=member.known.generation,
             after_ms=at_ms - NOON_MS - 8000,
         )
 
@@ -233,8 +236,8 @@ class Day:
             cluster=CLUSTER,
             broker=member.group.name,
             broker_id=0,
-            addr=member.addr,
-            generation=member.generation,
+            addr=member.known.addr,
+            generation=member.known.generation,
             window_ms=MINUTE_MS,
             gaps_ms=(30_000 + dice.randint(-40, 400), 30_000 + dice.randint(-40, 400)),
         )

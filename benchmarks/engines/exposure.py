@@ -4,6 +4,7 @@ import polars as pl
 from benchmarks.engines.clocks import on_common_clock, on_common_clock_frame
 from benchmarks.engines.columns import DAY_MS, Scan, of_one_fleet
 
+from routebook.heartbeats import DEFAULT_TIMEOUT_MS
 from routebook_spark.gold.exposure import (
     ENDED as FLEET_ENDED,
 )
@@ -17,7 +18,6 @@ from routebook_spark.gold.exposure import (
     PLANNED,
     POLL_S,
     RECORDED,
-    UNKNOWN_TIMEOUT_MS,
 )
 from routebook_spark.gold.exposure import (
     PROCESS as FLEET_PROCESS,
@@ -63,7 +63,7 @@ SQL = f"""
                    CASE WHEN cause IN {NOTICED!r} THEN removed_ms
                         WHEN cause = 'expired'
                         THEN removed_ms - coalesce(nullif(heartbeat_timeout_ms, 0),
-                                                   {UNKNOWN_TIMEOUT_MS})
+                                                   {DEFAULT_TIMEOUT_MS})
                         ELSE recorded_ms END))) AS alive_ms
         FROM gone LEFT JOIN held USING ({_E}) LEFT JOIN recorded USING ({_E})),
     steps AS (
@@ -141,7 +141,7 @@ def _alive(gone: pl.LazyFrame, table: Scan) -> pl.LazyFrame:
     timeout_ms = (
         pl.when(pl.col("heartbeat_timeout_ms") != 0)
         .then("heartbeat_timeout_ms")
-        .otherwise(UNKNOWN_TIMEOUT_MS)
+        .otherwise(DEFAULT_TIMEOUT_MS)
     )
     by_cause = (
         pl.when(cause.is_in(NOTICED))

@@ -5,14 +5,11 @@ from datetime import timedelta
 import polars as pl
 from benchmarks.engines.columns import DAY_MS, HOUR_MS, Scan, kept, of_one_fleet
 
-from routebook_spark.gold.heartbeats import (
-    NEAR_MISS,
-    STEP_MS,
-    UNKNOWN_TIMEOUT_MS,
-)
+from routebook.heartbeats import DEFAULT_TIMEOUT_MS, NEAR_MISS
 from routebook_spark.gold.heartbeats import (
     PROCESS as FLEET_PROCESS,
 )
+from routebook_spark.gold.heartbeats import STEP_MS
 
 PROCESS = of_one_fleet(FLEET_PROCESS)
 _P = ", ".join(PROCESS)
@@ -63,7 +60,7 @@ SQL = f"""
     gaps AS (
         SELECT {", ".join(f"events.{name}" for name in PROCESS)}, seq,
                wall_ms // {HOUR_MS} AS hour,
-               coalesce(timeout_ms, {UNKNOWN_TIMEOUT_MS}) AS timeout_ms,
+               coalesce(timeout_ms, {DEFAULT_TIMEOUT_MS}) AS timeout_ms,
                unnest(data.gaps_ms) AS gap_ms
         FROM events LEFT JOIN timeouts ON
             {" AND ".join(f"events.{name} = timeouts.{name}" for name in PROCESS)}
@@ -190,7 +187,7 @@ def _timed(events: pl.LazyFrame, timeouts: pl.LazyFrame) -> pl.LazyFrame:
     # What was said first also stands for the windows before it, so that each window has one row.
     stands = (seq >= from_seq) | pl.col("is_first")
     holds = (seq >= from_seq) & (pl.col("wall_ms") <= pl.col("holds_until_ms")).fill_null(True)
-    timeout = pl.when(holds).then("timeout_ms").otherwise(UNKNOWN_TIMEOUT_MS)
+    timeout = pl.when(holds).then("timeout_ms").otherwise(DEFAULT_TIMEOUT_MS)
     return (
         windows.join(timeouts, on=list(PROCESS), how="left")
         .filter(from_seq.is_null() | stands & (seq < pl.col("before_seq")).fill_null(True))

@@ -341,7 +341,7 @@ class NameServer:
             "wall_ms": _wall_ms(),
             "revision": self._revision.value,
             "brokers": len(members),
-            "unconfirmed": sum(not member.confirmed for member in members),
+            "unconfirmed": sum(not member.known.confirmed for member in members),
             "topics": self._routes.topics.known,
             "routes": self._routes.topics.entries,
             "memory": memory,
@@ -376,8 +376,8 @@ class NameServer:
                 {
                     "cluster": member.group.cluster,
                     "broker": member.group.name,
-                    "broker_id": member.broker_id,
-                    "addr": member.addr,
+                    "broker_id": member.known.broker_id,
+                    "addr": member.known.addr,
                     "silent_ms": now_ms - member.heard_ms,
                 }
                 for member in islice(guard.held, MOST_HELD_TOLD)

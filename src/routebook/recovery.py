@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from routebook.events import Cause, Event, GroupRestated, KvChanged, MemberFact, StateRestated
+from routebook.events import Cause, Event, GroupRestated, KvChanged, StateRestated
 from routebook.journal.difference import KvTables, difference
 from routebook.journal.errors import JournalError
 from routebook.journal.groups import Groups, GroupView
@@ -18,7 +18,7 @@ from routebook.journal.pairs import tables_in_journal
 from routebook.journal.replay import newest, replay
 from routebook.journal.view import View
 from routebook.state.account import host_of
-from routebook.state.model import Group, Member, QueueShape, ShapeByNumbers, VersionStamp
+from routebook.state.model import Group, Member, QueueShape, ShapeByNumbers
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
 
@@ -79,20 +79,9 @@ def restore(view: View, routes: RouteTable, *, now_ms: int) -> int:
 def _group(known: GroupView) -> Group:
     group = Group(known.cluster, known.broker, known.acting_master, known.zone)
     for broker_id, member in known.members.items():
-        version = member.data_version
-        group.members[broker_id] = Member(
-            group,
-            broker_id,
-            member.addr,
-            member.ha_addr,
-            member.heartbeat_timeout_ms,
-            member.generation,
-            link=None,
-            state_version=member.epoch,
-            stamp=None if version is None else VersionStamp(*version),
-            filter_servers=member.filter_servers,
-        )
-    group.payer = host_of(group.lowest.addr)
+        unconfirmed = member.known._replace(confirmed=False)
+        group.members[broker_id] = Member(group, unconfirmed, link=None)
+    group.payer = host_of(group.lowest.known.addr)
     return group
 
 
@@ -142,7 +131,7 @@ def restate(routes: RouteTable, kv: KvTables, revision: Revision) -> Iterator[Ev
 
 def _restated(group: Group, routes: RouteTable, revision: Revision) -> Iterator[GroupRestated]:
     topics = iter(list(group.registered))
-    members = tuple(_fact(member) for _, member in sorted(group.members.items()))
+    members = tuple(member.known for _, member in sorted(group.members.items()))
     mappings = tuple(routes.topics.mappings_of(group))
     continued = False
     # It may leave while others have their turn; then that is told, and nothing is left to say.
@@ -164,17 +153,3 @@ def _restated(group: Group, routes: RouteTable, revision: Revision) -> Iterator[
             continued=continued,
         )
         continued = True
-
-
-def _fact(member: Member) -> MemberFact:
-    return MemberFact(
-        member.broker_id,
-        member.addr,
-        member.ha_addr,
-        member.heartbeat_timeout_ms,
-        member.generation,
-        member.state_version,
-        member.stamp,
-        member.filter_servers,
-        member.confirmed,
-    )

@@ -164,23 +164,6 @@ def _value(module: str, name: str) -> int:
     return value
 
 
-def test_every_setting_of_the_operations_table_is_one() -> None:
-    from routebook.settings import KEYS
-
-    text = (ROOT / "docs" / "operations.md").read_text()
-    rows = re.findall(
-        r"^\| ([\w., ()`-]+?) \|", text.split("### Settings changed")[0], re.MULTILINE
-    )
-    names = {
-        name.strip()
-        for row in rows
-        for name in re.sub(r"\(.*?\)", "", row).split(",")
-        if name.strip() not in ("key", "---")
-    }
-    assert len(names) > 20
-    assert names - {"---"} <= set(KEYS)
-
-
 def test_every_file_of_the_source_that_a_document_names_is_there() -> None:
     named = {
         (page.name, path)

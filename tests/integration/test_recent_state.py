@@ -55,7 +55,11 @@ def played(records: list[Record]) -> View:
 
 def believed(view: View) -> object:
     routes = {topic: view.route(topic) for topic in view.topics()}
-    return {b[:3]: (b.member.addr, b.member.confirmed) for b in view.brokers()}, routes, view.kv
+    return (
+        {b[:3]: (b.member.known.addr, b.member.known.confirmed) for b in view.brokers()},
+        routes,
+        view.kv,
+    )
 
 
 def check_whole(folder: Path, found: Told) -> list[Record]:

@@ -142,7 +142,11 @@ async def test_anything_else_refuses_the_whole_request(
     ("text", "reason"),
     [
         pytest.param("enableTopicList=maybe", "enableTopicList", id="no-boolean"),
-        pytest.param("waitSecondsForService=-1", "waitSecondsForService", id="negative"),
+        pytest.param(
+            "waitSecondsForService=-1",
+            "waitSecondsForService must be a whole number from 0 to 2147483647, not '-1'",
+            id="negative",
+        ),
         pytest.param("waitSecondsForService=soon", "waitSecondsForService", id="no-number"),
         pytest.param("enableTopicList=\\u12", "string2Properties error", id="bad-escape"),
     ],

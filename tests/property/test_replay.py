@@ -44,16 +44,9 @@ def facts_of_table(table: RouteTable, kv: KvStore, registering: tuple[str, str] 
             "acting_master": group.acting_master,
             "zone": group.zone,
             "members": {
-                broker_id: (
-                    member.addr,
-                    member.ha_addr,
-                    member.heartbeat_timeout_ms,
-                    member.generation,
-                    member.state_version,
-                    ANY if (group.cluster, member.addr) == registering else member.stamp,
-                    member.filter_servers,
-                    member.confirmed,
-                )
+                broker_id: member.known._replace(data_version=ANY)
+                if (group.cluster, member.known.addr) == registering
+                else member.known
                 for broker_id, member in group.members.items()
             },
             "queues": {topic: change.after for topic, change in held.items()},
@@ -75,19 +68,7 @@ def facts_of_view(view: View) -> Facts:
         groups[key] = {
             "acting_master": group.acting_master,
             "zone": group.zone,
-            "members": {
-                broker_id: (
-                    member.addr,
-                    member.ha_addr,
-                    member.heartbeat_timeout_ms,
-                    member.generation,
-                    member.epoch,
-                    member.data_version,
-                    member.filter_servers,
-                    member.confirmed,
-                )
-                for broker_id, member in group.members.items()
-            },
+            "members": {broker_id: member.known for broker_id, member in group.members.items()},
             "queues": group.queues,
             "registered": group.registered,
             "mappings": sorted(view.groups.mappings_of(group)),

@@ -165,5 +165,5 @@ def _entry(view: View, entry: RouteEntry) -> tuple[Any, ...]:
         entry.queues,
         entry.registered,
         dict(sorted(entry.addrs.items())),
-        sorted(member.addr for member in members if not member.confirmed),
+        sorted(member.known.addr for member in members if not member.known.confirmed),
     )

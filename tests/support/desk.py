@@ -42,6 +42,7 @@ class Desk:
             revision,
             max_topics_per_broker=max_topics_per_broker,
             max_route_entries=max_route_entries,
+            max_brokers_per_group=64,
         )
         self.kv = KvStore(revision, max_kv_bytes)
         self.services = Services(

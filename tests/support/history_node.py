@@ -62,7 +62,11 @@ class HistoryNode:
 
     def _empty(self) -> RouteTable:
         return RouteTable(
-            self.revision, max_topics_per_broker=1000, max_route_entries=10_000, guard=GUARD
+            self.revision,
+            max_topics_per_broker=1000,
+            max_route_entries=10_000,
+            max_brokers_per_group=64,
+            guard=GUARD,
         )
 
     # -- time and records
@@ -221,9 +225,9 @@ class HistoryNode:
                 **self._note(Cause.WINDOW),
                 cluster=member.group.cluster,
                 broker=member.group.name,
-                broker_id=member.broker_id,
-                addr=member.addr,
-                generation=member.generation,
+                broker_id=member.known.broker_id,
+                addr=member.known.addr,
+                generation=member.known.generation,
                 window_ms=window_ms,
                 gaps_ms=gaps,
             )

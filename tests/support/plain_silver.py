@@ -138,7 +138,12 @@ class _Replay:
 
     def _settle(self, record: Record) -> None:
         members = {
-            (group.cluster, group.broker, broker_id, member.addr): member.heartbeat_timeout_ms
+            (
+                group.cluster,
+                group.broker,
+                broker_id,
+                member.known.addr,
+            ): member.known.heartbeat_timeout_ms
             for group in self._view.groups.by_key.values()
             for broker_id, member in group.members.items()
         }

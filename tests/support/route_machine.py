@@ -145,7 +145,12 @@ class RouteTableMachine(RuleBasedStateMachine):
         self.registering: tuple[str, str] | None = None
 
     def empty_table(self) -> RouteTable:
-        return RouteTable(self.revision, max_topics_per_broker=1000, max_route_entries=1000)
+        return RouteTable(
+            self.revision,
+            max_topics_per_broker=1000,
+            max_route_entries=1000,
+            max_brokers_per_group=64,
+        )
 
     def hear(self, events: Iterable[Event]) -> None:
         self.story.hear(events)
@@ -363,9 +368,9 @@ class RouteTableMachine(RuleBasedStateMachine):
         for group in self.table.members.groups():
             assert group.members, "no empty group"
             for broker_id, member in group.members.items():
-                assert member.broker_id == broker_id
-                assert self.table.members.find_live(group.cluster, member.addr) is member
-                assert member.link == self.live[group.cluster, member.addr].link
+                assert member.known.broker_id == broker_id
+                assert self.table.members.find_live(group.cluster, member.known.addr) is member
+                assert member.link == self.live[group.cluster, member.known.addr].link
             for topic in group.registered:
                 assert group in self.table.topics.queues(topic)
         entries = sum(len(self.table.topics.queues(topic)) for topic in ALL_TOPICS)

@@ -22,18 +22,20 @@ TIMEOUT_MS = 1000
 WINDOW_MS = 500
 HOLD_MS = 5000
 ALL = range(12)
+DEFAULTS = {"share_percent": 50, "min_brokers": 10}
 
 
 class Silence:
     def __init__(
         self, brokers: int = len(ALL), *, timeout_ms: int = TIMEOUT_MS, **guard: int
     ) -> None:
-        settings: dict[str, Any] = {"window_ms": WINDOW_MS, "hold_ms": HOLD_MS, **guard}
+        settings: dict[str, Any] = {**DEFAULTS, "window_ms": WINDOW_MS, "hold_ms": HOLD_MS, **guard}
         self.now_ms = START_MS
         self.table = RouteTable(
             Revision(),
             max_topics_per_broker=100,
             max_route_entries=10_000,
+            max_brokers_per_group=64,
             guard=GuardSettings(**settings),
         )
         self.events: list[Event] = []
@@ -164,4 +166,4 @@ def kinds(events: Iterable[Event]) -> list[str]:
 
 
 def _numbers(members: Iterable[Member]) -> set[int]:
-    return {int(member.addr[1:].partition(":")[0]) for member in members}
+    return {int(member.known.addr[1:].partition(":")[0]) for member in members}

@@ -85,14 +85,14 @@ def believe(records: Sequence[Record]) -> Iterator[Moment]:
 
 
 def members(view: View) -> set[Place]:
-    return {(b.cluster, b.broker, b.broker_id, b.member.addr) for b in view.brokers()}
+    return {(b.cluster, b.broker, b.broker_id, b.member.known.addr) for b in view.brokers()}
 
 
 def unconfirmed(view: View) -> set[Place]:
     return {
-        (b.cluster, b.broker, b.broker_id, b.member.addr)
+        (b.cluster, b.broker, b.broker_id, b.member.known.addr)
         for b in view.brokers()
-        if not b.member.confirmed
+        if not b.member.known.confirmed
     }
 
 
@@ -251,7 +251,7 @@ class Reference:
             facts = {"began": began, "peer": event.peer if about else "", "connections": 0}
             group = view.groups.find(place[0], place[1])
             assert group is not None
-            timeout_ms = group.members[place[2]].heartbeat_timeout_ms
+            timeout_ms = group.members[place[2]].known.heartbeat_timeout_ms
             facts |= {**_named(place), "timeout_ms": timeout_ms, "topics": None, "restarts": 0}
             self._open[place] = Span(record, facts)
             self._sessions.append(self._open[place])

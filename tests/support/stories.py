@@ -78,7 +78,10 @@ class Story:
 
     def _new_table(self) -> RouteTable:
         return RouteTable(
-            self._revision, max_topics_per_broker=300_000, max_route_entries=10_000_000
+            self._revision,
+            max_topics_per_broker=300_000,
+            max_route_entries=10_000_000,
+            max_brokers_per_group=64,
         )
 
     # -- time

@@ -126,7 +126,9 @@ def main() -> None:
             kv.apply([change])
         print(_resident() - before, account.tables)
         return
-    routes = RouteTable(Revision(), max_topics_per_broker=10**6, max_route_entries=10**8)
+    routes = RouteTable(
+        Revision(), max_topics_per_broker=10**6, max_route_entries=10**8, max_brokers_per_group=64
+    )
     before = _resident()
     for each in CASES[sys.argv[1]]():
         for _ in routes.register(each, now_ms=1):

@@ -324,7 +324,7 @@ def test_damage_is_logged_and_lets_brokers_say_all_again(
         view = recover(tmp_path, wall_ms=9)
     assert view is not None
     assert view.unsure
-    assert {b.member.data_version for b in view.brokers()} == {None}
+    assert {b.member.known.data_version for b in view.brokers()} == {None}
     assert len(caplog.records) == recovery.LOGGED + 1
     assert caplog.records[-1].getMessage().endswith("more like these")
 
@@ -348,8 +348,8 @@ def test_what_is_restated_is_what_was_there() -> None:
     events = list(restate(desk.routes, {"space": {"a": "1"}}, Revision(whole.revision)))
     assert kinds(events) == [GroupRestated, StateRestated]
     view = view_of([lost(), *events])
-    for member in view.groups.by_key["c1", "broker-a"].members.values():
-        member.since_ms = whole.groups.by_key["c1", "broker-a"].members[0].since_ms
+    known, told = (each.groups.by_key["c1", "broker-a"].members for each in (whole, view))
+    told[0].since_ms = known[0].since_ms
     assert view.groups == whole.groups
     assert (view.revision, view.generation) == (whole.revision, whole.generation)
     assert view.kv == {"space": {"a": "1"}}
@@ -358,7 +358,7 @@ def test_what_is_restated_is_what_was_there() -> None:
 def test_an_unconfirmed_broker_is_restated_as_such() -> None:
     after = restarted(registered("broker-a"))
     view = view_of([lost(), *restate(after.routes, {}, Revision())])
-    assert [broker.member.confirmed for broker in view.brokers()] == [False]
+    assert [broker.member.known.confirmed for broker in view.brokers()] == [False]
 
 
 def test_many_topics_are_restated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

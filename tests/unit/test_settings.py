@@ -5,13 +5,13 @@ import pytest
 
 from routebook.settings import (
     KEYS,
-    LEAST_MEMORY,
     Settings,
     SettingsError,
     Source,
     make_settings,
     resolve,
 )
+from routebook.settings.page import page
 from routebook.state.account import LEAST
 
 HOME = Path("/home/mq")
@@ -70,6 +70,10 @@ def test_a_password_is_not_shown() -> None:
         ({"journalRotateBytes": "1"}, "journalRotateBytes must be a whole number from 65536 to"),
         ({"journalWindowSeconds": "0"}, "journalWindowSeconds must be a whole number from 1 to"),
         (
+            {"nodeId": "a b"},
+            "f: nodeId must be up to 100 letters, digits, dots, dashes, underscores, not 'a b'",
+        ),
+        (
             {"writeBufferHighWaterMark": "10", "writeBufferLowWaterMark": "20"},
             "writeBufferLowWaterMark must be from 0 to writeBufferHighWaterMark=10, not 20",
         ),
@@ -82,9 +86,10 @@ def test_a_bad_value_is_one_sentence(values: dict[str, str], sentence: str) -> N
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "name", [key.name for key in KEYS.values() if key.kind.startswith("int") and not key.ignored]
-)
+NUMBERS = [key for key in KEYS.values() if key.kind.bounds.startswith("a whole number")]
+
+
+@pytest.mark.parametrize("name", [key.name for key in NUMBERS if not key.ignored])
 def test_a_number_is_used_as_it_is_shown_or_refused(name: str) -> None:
     """Whatever the range: no value is quietly made another one."""
     for value in (0, 1, 100, 500, 65_535, 65_536, 2**31 - 1):
@@ -123,6 +128,28 @@ def test_embedding_takes_keywords() -> None:
     assert settings.live.support_acting_master
     with pytest.raises(SettingsError, match="there is no setting listen_prt"):
         make_settings(HOME, listen_prt=0)
+
+
+def test_defaults_are_those_of_the_fields() -> None:
+    settings, bare = resolve([], HOME), Settings()
+    for group in ("listen", "tls", "live", "limits", "memory", "guard", "test_cluster"):
+        assert getattr(settings, group) == getattr(bare, group)
+
+
+def test_a_blank_path_or_address_is_the_default() -> None:
+    blank = {"dataDir": "", "kvConfigPath": " ", "bindAddress": ""}
+    settings = resolve([Source("f", blank)], HOME)
+    assert settings.data_dir == HOME / "namesrv" / "routebook"
+    assert settings.kv_path == HOME / "namesrv" / "kvConfig.json"
+    assert settings.listen.bind_address == settings.values["bindAddress"] == "0.0.0.0"
+
+
+def test_the_published_page_is_that_of_the_keys() -> None:
+    """If not: python -m routebook.settings.page > docs/settings.md."""
+    published = Path(__file__).parents[2] / "docs" / "settings.md"
+    assert published.read_text() == page()
+    for key in KEYS.values():
+        assert f"\n| {' or '.join(key.names)} | " in page()
 
 
 # NamesrvConfig and NettyServerConfig of RocketMQ 5.5.0, as its own -p prints them.
@@ -176,16 +203,18 @@ def test_every_key_of_rocketmq_is_known(name: str) -> None:
 
 
 def test_flags_and_variables_are_spelt_from_the_key() -> None:
-    assert KEYS["listenPort"].flag == "--listen-port"
-    assert KEYS["listenPort"].env == "ROUTEBOOK_LISTEN_PORT"
-    assert KEYS["tls.server.need.client.auth"].flag == "--tls-server-need-client-auth"
-    assert KEYS["dataDir"].env == "ROUTEBOOK_DATA_DIR"
+    assert KEYS["listenPort"].flags == ("--listen-port",)
+    assert KEYS["listenPort"].variables == ("ROUTEBOOK_LISTEN_PORT",)
+    assert KEYS["tls.server.need.client.auth"].flags == ("--tls-server-need-client-auth",)
+    assert KEYS["dataDir"].variables == ("ROUTEBOOK_DATA_DIR",)
+    assert KEYS["com.rocketmq.remoting.frameMaxLength"].flags[1] == "--frame-max-length"
+    assert KEYS["com.rocketmq.remoting.frameMaxLength"].variables[1] == "ROUTEBOOK_FRAME_MAX_LENGTH"
 
 
 def test_a_memory_limit_no_node_could_serve_with_stops_the_start(tmp_path: Path) -> None:
-    assert make_settings(tmp_path, memory_limit="192m").limits.memory == LEAST == LEAST_MEMORY
+    assert make_settings(tmp_path, memory_limit="192m").limits.memory == LEAST
     assert make_settings(tmp_path, memory_limit="2G").limits.memory == 2 * 1024**3
-    with pytest.raises(SettingsError, match="memoryLimit must be 0 or at least 192m, not 100m"):
-        make_settings(tmp_path, memory_limit="100m")
-    with pytest.raises(SettingsError, match="such as 805306368, 768m or 2g, not 'much'"):
-        make_settings(tmp_path, memory_limit="much")
+    for text in ("100m", "much"):
+        bounds = "0 or at least 192m, such as 805306368, 768m or 2g"
+        with pytest.raises(SettingsError, match=f"memoryLimit must be {bounds}, not '{text}'"):
+            make_settings(tmp_path, memory_limit=text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import javaproperties
 
-from routebook.settings import ALIASES, KEYS, Key, Settings, SettingsError, Source, resolve
+from routebook.settings import KEYS, Key, Settings, SettingsError, Source, resolve
 from routebook.version import __version__
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def _parameter(key: Key) -> str:
     """Click wants an identifier; the key itself may have dots."""
-    return key.env.lower()
+    return key.keywords[0]
 
 
 def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,10 +30,9 @@ def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if key.ignored:
             continue
         names = ["-n", "--namesrvAddr"] if key.name == "namesrvAddr" else []
-        if key.name == "com.rocketmq.remoting.frameMaxLength":
-            names.append("--frame-max-length")
-        text = f"{key.help} ({key.name})"
-        option = click.option(*names, key.flag, _parameter(key), metavar="VALUE", help=text)
+        default = f"  [default: {key.default}]" if key.default else ""
+        text = f"{key.meaning} ({key.name}){default}"
+        option = click.option(*names, *key.flags, _parameter(key), metavar="VALUE", help=text)
         command = option(command)
     return command
 
@@ -108,9 +107,8 @@ def _read_properties(path: Path) -> dict[str, str]:
 
 
 def _environment() -> dict[str, str]:
-    by_env = {key.env: key.name for key in KEYS.values()}
-    by_env["ROUTEBOOK_FRAME_MAX_LENGTH"] = ALIASES["frameMaxLength"]
-    return {by_env[name]: text for name, text in os.environ.items() if name in by_env}
+    names = {variable: key.name for key in KEYS.values() for variable in key.variables}
+    return {names[variable]: text for variable, text in os.environ.items() if variable in names}
 
 
 def _given(flags: dict[str, str | None]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from typing import Protocol
 from urllib.parse import quote, urlencode
 
 from routebook.client.errors import NoNameServers
+from routebook.disk import write_file
 from routebook.wire.address import Address
 
 logger = logging.getLogger(__name__)
@@ -251,16 +252,7 @@ def _read_snapshot(path: Path) -> tuple[Address, ...]:
 
 def _write_snapshot(path: Path, addresses: Iterable[Address]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(";".join(map(str, addresses)) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_file(path, (";".join(map(str, addresses)) + "\n").encode())
 
 
 def address_service_url(

@@ -111,7 +111,10 @@ class NoiseCounted(Event):
 
 
 class MemberFact(NamedTuple):
-    """One broker process of a group."""
+    """What is known of one broker process.
+
+    ``generation``, ``data_version`` and ``confirmed`` are of the node; the rest the broker says.
+    """
 
     broker_id: int
     addr: str
@@ -119,9 +122,24 @@ class MemberFact(NamedTuple):
     heartbeat_timeout_ms: int
     generation: int
     epoch: int
-    data_version: tuple[int, int, int] | None
+    data_version: tuple[int, int, int] | None  # of its last complete registration
     filter_servers: tuple[str, ...]
     confirmed: bool = True  # False: recovered, and not heard of since
+
+    def said(self) -> "MemberFact":
+        """What the broker says, and nothing of the node's own."""
+        return self._replace(generation=0, data_version=None, confirmed=True)
+
+    def details(self, *, acting_master: bool, zone: str | None) -> dict[str, object]:
+        """What may change in a registration of the same process, as ``BrokerUpdated`` tells it."""
+        return {
+            "ha_addr": self.ha_addr,
+            "heartbeat_timeout_ms": self.heartbeat_timeout_ms,
+            "acting_master": acting_master,
+            "zone": zone,
+            "filter_servers": self.filter_servers,
+            "epoch": self.epoch,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from sys import intern
 from routebook.events import StaticMapping
 from routebook.handlers.services import Caller, HandlerResult, Services
 from routebook.handlers.slicing import begun, carried_through, recorded
+from routebook.heartbeats import DEFAULT_TIMEOUT_MS
 from routebook.slices import NO_WAY_BACK, Slices, finished
 from routebook.state import costs
 from routebook.state.facts import Changes
@@ -47,7 +48,6 @@ from routebook.wire.registration import (
     seen,
 )
 
-DEFAULT_HEARTBEAT_TIMEOUT_MS = 120_000
 MAX_FILTER_SERVERS = 1024
 QUEUES_A_SLICE = 5000
 MAX_BROKERS_OF_A_MAPPING = 1000  # a broker tells its own, one for each topic
@@ -177,7 +177,7 @@ def _registration(
         broker_id=broker.broker_id,
         addr=broker.addr,
         ha_addr=header.ha_server_addr,
-        heartbeat_timeout_ms=DEFAULT_HEARTBEAT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
+        heartbeat_timeout_ms=DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
         acting_master=header.acting_master,
         zone=header.zone,
         state_version=version.state_version if version else 0,
@@ -307,10 +307,11 @@ def query_data_version(request: Command, services: Services, caller: Caller) -> 
     if request.is_oneway:
         # Acting-master brokers use this as their heartbeat, once a second; nobody reads an answer.
         return Reply()
-    if member is None or member.stamp is None:
+    version = member.known.data_version if member else None
+    if version is None:
         return Reply(ext_fields={"changed": "true"})
     asked = _stamp(decode_data_version(request.body))
-    stamp = member.stamp
+    stamp = VersionStamp(*version)
     return Reply(
         ext_fields={"changed": "false" if asked == stamp else "true"},
         body=bodies.data_version(DataVersion(stamp.counter, stamp.state_version, stamp.timestamp)),

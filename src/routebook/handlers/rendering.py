@@ -1,9 +1,8 @@
 """RouteRenderer: route answers joined from pieces encoded once.
 
-A group keeps its own encoded broker data until it changes, and one encoded queue piece for
-each queue shape it uses. Whole bodies are kept too, up to a byte limit, and thrown away
-together with the next event: a poll of an unchanged table costs a look-up, a change costs
-nothing until somebody asks.
+What is encoded of each broker group is kept (``Pieces``). Whole bodies are kept too, up to a byte
+limit, and thrown away together with the next event: a poll of an unchanged table costs a look-up,
+a change costs nothing until somebody asks.
 
 A topic that thousands of groups hold is encoded in slices (``body_slices``), see ``WideRoutes``.
 """
@@ -12,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from routebook.events import StaticMapping
+from routebook.handlers.pieces import Pieces, RoutePieces, broker_data
 from routebook.settings import LiveSettings
 from routebook.slices import Slices, finished
 from routebook.state.model import MASTER, Group, QueueShape
@@ -23,7 +23,6 @@ MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 MAX_KEPT_BYTES = 32 * 1024 * 1024
 ENTRY_BYTES = 300  # beside its body
 GROUPS_A_SLICE = 50
-MAX_SHAPES = 1024  # per group; honest brokers have a handful
 TOO_WIDE: Final = b"(not encoded at once)"  # no answer: it is known by being this very object
 
 
@@ -31,6 +30,7 @@ class RouteRenderer:
     def __init__(self, routes: RouteTable, max_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_bytes = max_bytes
         self._routes = routes
+        self.pieces = Pieces()
         self._kept: dict[tuple[str, bool], bytes] = {}
         self._kept_bytes = 0
         self._changes = 0
@@ -91,11 +91,8 @@ class RouteRenderer:
             if shape is not None:
                 held = True
                 if wanted is None or wanted(group):
-                    pieces.add(
-                        _broker_told(group, shape, acting=acting, standard=standard),
-                        _queue_piece(group, shape, standard=standard),
-                        _filter_servers(group),
-                    )
+                    told = self._pieces_of({group: shape}, acting=acting, standard=standard)
+                    pieces.add(told.brokers[0], told.queues[0], told.filter_servers)
             if number % GROUPS_A_SLICE == 0:
                 yield
                 if len(pieces) > at_most:
@@ -120,23 +117,11 @@ class RouteRenderer:
         order_conf: str | None = None,
     ) -> bytes:
         """The route of ``topic`` as far as ``queues`` names groups."""
-        brokers = (
-            [
-                _broker_told(group, shape, acting=True, standard=standard)
-                for group, shape in queues.items()
-            ]
-            if _acting(topic, live)
-            else [broker_piece(group, standard=standard) for group in queues]
-        )
+        pieces = self._pieces_of(queues, acting=_acting(topic, live), standard=standard)
         return bodies.topic_route(
-            brokers,
-            [_queue_piece(group, shape, standard=standard) for group, shape in queues.items()],
-            filter_servers={
-                member.addr: member.filter_servers
-                for group in queues
-                for member in group.members.values()
-                if member.filter_servers
-            },
+            pieces.brokers,
+            pieces.queues,
+            filter_servers=pieces.filter_servers,
             order_conf=order_conf,
             mappings=[
                 finished(_mapping(mapping, standard=standard))
@@ -145,22 +130,21 @@ class RouteRenderer:
             standard=standard,
         )
 
+    def _pieces_of(
+        self, queues: Mapping[Group, QueueShape], *, acting: bool, standard: bool
+    ) -> RoutePieces:
+        """What those are told of ``queues`` who ask for their topic."""
+        pieces = self.pieces.gathered(queues, standard=standard)
+        if acting:
+            for number, (group, shape) in enumerate(queues.items()):
+                if group.acting_master and MASTER not in group.members:
+                    addrs = group.addrs if shape.writable else with_acting_master(group.addrs)
+                    pieces.brokers[number] = broker_data(group, addrs, standard=standard)
+        return pieces
+
 
 def _acting(topic: str, live: LiveSettings) -> bool:
     return live.support_acting_master and not topic.startswith(MEMBER_TOPIC_PREFIX)
-
-
-def _broker_told(group: Group, shape: QueueShape, *, acting: bool, standard: bool) -> bytes:
-    """What those are told of ``group`` who ask for a topic it holds."""
-    if acting and group.acting_master and MASTER not in group.members:
-        addrs = group.addrs if shape.writable else with_acting_master(group.addrs)
-        return _broker_data(group, addrs, standard=standard)
-    return broker_piece(group, standard=standard)
-
-
-def _filter_servers(group: Group) -> dict[str, tuple[str, ...]]:
-    members = group.members.values()
-    return {member.addr: member.filter_servers for member in members if member.filter_servers}
 
 
 def _mapping(mapping: StaticMapping, *, standard: bool) -> Slices[bytes]:
@@ -180,43 +164,3 @@ def with_acting_master(addrs: dict[int, str]) -> dict[int, str]:
     """``addrs`` with the smallest id shown as the master."""
     lowest = min(addrs)
     return {MASTER: addrs[lowest], **{i: a for i, a in addrs.items() if i != lowest}}
-
-
-def broker_piece(group: Group, *, standard: bool) -> bytes:
-    """The encoded broker data of a group, kept with it until it changes."""
-    rendered: list[bytes | None] | None = group.rendered
-    if rendered is None:
-        rendered = group.rendered = [None, None]
-    piece = rendered[standard]
-    if piece is None:
-        piece = rendered[standard] = _broker_data(group, group.addrs, standard=standard)
-    return piece
-
-
-def _broker_data(group: Group, addrs: Mapping[int, str], *, standard: bool) -> bytes:
-    return bodies.broker_data(
-        addrs,
-        group.name,
-        group.cluster,
-        acting_master=group.acting_master,
-        zone=group.zone,
-        standard=standard,
-    )
-
-
-def _queue_piece(group: Group, shape: QueueShape, *, standard: bool) -> bytes:
-    pieces = group.rendered_queues
-    key = (shape, standard)
-    piece = pieces.get(key)
-    if piece is None:
-        if len(pieces) >= MAX_SHAPES:
-            pieces.clear()
-        piece = pieces[key] = bodies.queue_data(
-            group.name,
-            perm=shape.perm,
-            read_queues=shape.read_queues,
-            sys_flag=shape.sys_flag,
-            write_queues=shape.write_queues,
-            standard=standard,
-        )
-    return piece

@@ -12,8 +12,7 @@ from routebook.handlers.order import OrderTable
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.tally import QueryTally
 from routebook.handlers.wide_routes import WideRoutes
-from routebook.setting_values import Network
-from routebook.settings import LiveSettings
+from routebook.settings import LiveSettings, Network
 from routebook.slices import Slices, finished
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import Link

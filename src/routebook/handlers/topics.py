@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from routebook.handlers.rendering import broker_piece
 from routebook.handlers.services import Caller, Handler, HandlerResult, Services
 from routebook.handlers.slicing import begun, carried_through
 from routebook.slices import Slices
@@ -31,7 +30,7 @@ def _cluster_info(services: Services) -> Slices[Reply]:
         if group.members:
             # One name in two clusters: the table has one place for it, the older group keeps it.
             if group.name not in brokers:
-                brokers[group.name] = broker_piece(group, standard=False)
+                brokers[group.name] = services.renderer.pieces.broker(group, standard=False)
             clusters.setdefault(group.cluster, []).append(group.name)
         if number % GROUPS_A_SLICE == 0:
             yield
@@ -67,7 +66,7 @@ def _system_topics(services: Services) -> Slices[Reply]:
         if group.members:
             names[group.cluster] = names[group.name] = None
             if addr is None:
-                addr = group.lowest.addr
+                addr = group.lowest.known.addr
         if number % (10 * GROUPS_A_SLICE) == 0:
             yield
     return Reply(body=(yield from bodies.topic_list(names, addr)))

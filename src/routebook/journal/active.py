@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from routebook.journal.folder import ACTIVE, open_file, sync_folder
+from routebook.disk import sync_folder
+from routebook.journal.folder import ACTIVE, open_file
 from routebook.journal.segment import Summary
 
 _COPY = 1 << 20

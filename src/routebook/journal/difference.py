@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from routebook.events import QueueChange, StaticMapping
+from routebook.events import MemberFact, QueueChange, StaticMapping
 from routebook.journal.groups import Groups, GroupView
 
 K = TypeVar("K", bound=tuple[object, ...])
@@ -17,22 +17,14 @@ V = TypeVar("V")
 KvTables = Mapping[str, Mapping[str, str]]
 
 
-class MemberFacts(NamedTuple):
+class MemberDifference(NamedTuple):
     """What a broker process says of itself."""
 
-    addr: str
-    ha_addr: str | None
-    heartbeat_timeout_ms: int
-    epoch: int
-    filter_servers: tuple[str, ...]
-
-
-class MemberDifference(NamedTuple):
     cluster: str
     broker: str
     broker_id: int
-    before: MemberFacts | None
-    after: MemberFacts | None
+    before: MemberFact | None
+    after: MemberFact | None
 
 
 class GroupFacts(NamedTuple):
@@ -134,15 +126,9 @@ def _each_group(groups: Groups) -> dict[tuple[str, str], GroupFacts]:
     }
 
 
-def _each_member(groups: Groups) -> dict[tuple[str, str, int], MemberFacts]:
+def _each_member(groups: Groups) -> dict[tuple[str, str, int], MemberFact]:
     return {
-        (*key, broker_id): MemberFacts(
-            member.addr,
-            member.ha_addr,
-            member.heartbeat_timeout_ms,
-            member.epoch,
-            member.filter_servers,
-        )
+        (*key, broker_id): member.known.said()
         for key, group in groups.by_key.items()
         for broker_id, member in group.members.items()
     }

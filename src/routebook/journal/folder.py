@@ -17,12 +17,12 @@ Anything else is foreign: it is left alone.
 import os
 import re
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from routebook.disk import TEMPORARY, new_file
 from routebook.journal.errors import JournalError
 
 ACTIVE = "active.jsonl"
@@ -30,7 +30,6 @@ ALIVE = "alive.json"
 IDENTITY = "identity.json"
 LOCK = "lock"
 REMOVED = "removed.json"
-TEMPORARY = ".tmp"
 PRIVATE_FILE = 0o600  # values of applications are in there
 PRIVATE_FOLDER = 0o700
 _READ = 0o044  # of others than the owner
@@ -170,33 +169,13 @@ def open_file(path: str | Path, flags: int) -> int:
     return descriptor
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in ``folder`` last."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def write_whole(path: Path, content: bytes) -> None:
     """Replace ``path`` by ``content``, all of it or not at all, to last."""
     with made_whole(path) as file:
         file.write(content)
 
 
-@contextmanager
-def made_whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to be filled; it becomes ``path``, to last, when the block ends without an error."""
+def made_whole(path: Path, *, lock: int | None = None) -> AbstractContextManager[BinaryIO]:
+    """As ``disk.new_file``, under a name that says what it is until then."""
     temporary = path.with_name(path.name + TEMPORARY)
-    try:
-        with open(temporary, "wb", opener=open_file) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()  # a disk that is full needs the room
-        raise
-    sync_folder(path.parent)
+    return new_file(path, temporary=temporary, opener=open_file, lock=lock)

@@ -9,24 +9,17 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from sys import intern
 
-from routebook.events import QueueChange, Shape, StaticMapping
+from routebook.events import MemberFact, QueueChange, Shape, StaticMapping
 
 Key = tuple[str, str]  # cluster and broker name
 
 
 @dataclass(slots=True)
 class MemberView:
-    """One broker process; ``data_version`` is that of its last complete registration."""
+    """One broker process, and when this generation of it began, wall time."""
 
-    addr: str
-    ha_addr: str | None
-    heartbeat_timeout_ms: int
-    generation: int
-    epoch: int
-    data_version: tuple[int, int, int] | None
-    filter_servers: tuple[str, ...]
-    confirmed: bool  # False: known from before a restart, and not heard of since
-    since_ms: int  # when this generation began, wall time
+    known: MemberFact
+    since_ms: int
 
 
 @dataclass(slots=True)
@@ -53,7 +46,7 @@ class GroupView:
 
     @property
     def addrs(self) -> dict[int, str]:
-        return {broker_id: member.addr for broker_id, member in sorted(self.members.items())}
+        return {broker_id: member.known.addr for broker_id, member in sorted(self.members.items())}
 
     def copy(self) -> "GroupView":
         return replace(

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
+from routebook.disk import size_of
 from routebook.journal.errors import BadRecord, BadSegment, JournalError
 from routebook.journal.folder import ACTIVE, Listing, Span, list_folder
 from routebook.journal.manifest import Manifest, read_manifest
@@ -283,7 +284,7 @@ class _Reading:
         for span in _full(listing):
             if self._wanted.meets(span):
                 names.append(span.plain if span in listing.plain else span.packed)
-        return sum(_size(self._folder / name) for name in names)
+        return sum(size_of(self._folder / name) for name in names)
 
     def _tell_progress(self, count: int) -> None:
         self._done_bytes += count
@@ -294,13 +295,6 @@ class _Reading:
 def _full(listing: Listing) -> list[Span]:
     """Segments that will not grow; one without its file will be missed when it is opened."""
     return sorted({*listing.manifests, *listing.packed, *listing.plain})
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _located(error: JournalError, line: Line) -> JournalError:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from routebook.disk import sync_folder
 from routebook.journal.errors import BadRecord, JournalError
 from routebook.journal.folder import (
     ACTIVE,
@@ -19,7 +20,6 @@ from routebook.journal.folder import (
     Span,
     list_folder,
     snapshot_name,
-    sync_folder,
     torn_name,
     write_whole,
 )

@@ -7,7 +7,7 @@ for event in restated(view, topic="orders"):
 from collections.abc import Iterator
 from itertools import islice
 
-from routebook.events import Cause, GroupRestated, MemberFact, QueueChange, StateRestated
+from routebook.events import Cause, GroupRestated, QueueChange, StateRestated
 from routebook.journal.groups import GroupView
 from routebook.journal.view import View
 
@@ -40,20 +40,7 @@ def restated(
 
 def _parts(view: View, group: GroupView, topic: str | None) -> Iterator[GroupRestated]:
     topics = iter(group.queues) if topic is None else iter([topic] if topic in group.queues else [])
-    members = tuple(
-        MemberFact(
-            broker_id,
-            member.addr,
-            member.ha_addr,
-            member.heartbeat_timeout_ms,
-            member.generation,
-            member.epoch,
-            member.data_version,
-            member.filter_servers,
-            member.confirmed,
-        )
-        for broker_id, member in sorted(group.members.items())
-    )
+    members = tuple(member.known for _, member in sorted(group.members.items()))
     mappings = tuple(
         mapping
         for mapping in view.groups.mappings_of(group)

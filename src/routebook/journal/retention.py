@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from routebook.disk import size_of
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import ACTIVE, Listing, Span, snapshot_name, torn_name
 from routebook.journal.manifest import (
@@ -58,11 +59,11 @@ def kept_in(folder: Path, listing: Listing, known: dict[Span, Kept]) -> list[Kep
     kept: list[Kept] = []
     for span in listing.sealed:
         if span not in known:
-            files = _size(folder / span.packed) + _size(folder / span.manifest)
+            files = size_of(folder / span.packed) + size_of(folder / span.manifest)
             known[span] = Kept(span, files, _last_moment(folder, span))
         size = known[span].bytes
         while snapshots and snapshots[0] < span.last_seq:
-            size += _size(folder / snapshot_name(snapshots.pop(0)))
+            size += size_of(folder / snapshot_name(snapshots.pop(0)))
         kept.append(replace(known[span], bytes=size))
     return kept
 
@@ -78,7 +79,7 @@ def loose_bytes_in(folder: Path, listing: Listing, sealed: Sequence[Kept]) -> in
         *listing.temporary,
         *([ACTIVE] if listing.active else []),
     ]
-    return sum(_size(folder / name) for name in names)
+    return sum(size_of(folder / name) for name in names)
 
 
 def remove(folder: Path, spans: Sequence[Span], listing: Listing, *, now_ms: int) -> None:
@@ -127,10 +128,3 @@ def _modified_s(path: Path) -> float:
         return path.stat().st_mtime
     except FileNotFoundError:
         return 0.0
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

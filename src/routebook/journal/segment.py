@@ -13,8 +13,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
+from routebook.disk import sync_folder
 from routebook.journal.errors import BadSegment
-from routebook.journal.folder import Span, made_whole, sync_folder
+from routebook.journal.folder import Span, made_whole
 from routebook.journal.identity import UNKNOWN, Identity
 from routebook.journal.manifest import Manifest, write_manifest
 from routebook.journal.record import hash_of, place_of

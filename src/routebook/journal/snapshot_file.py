@@ -8,7 +8,6 @@ has the hash of the record the view stands at, so that a snapshot fits one journ
 """
 
 import gzip
-import os
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,12 +17,14 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
 from pathlib import Path
 from sys import intern
+from typing import Any
 
 import msgspec
 
-from routebook.events import Shape, StaticMapping
+from routebook.disk import TEMPORARY
+from routebook.events import MemberFact, Shape, StaticMapping
 from routebook.journal.errors import JournalError
-from routebook.journal.folder import TEMPORARY, open_file, snapshot_name, sync_folder
+from routebook.journal.folder import made_whole, snapshot_name
 from routebook.journal.groups import GroupView, MemberView
 from routebook.journal.view import View
 
@@ -77,7 +78,7 @@ class _Group(msgspec.Struct):
     acting_master: bool
     zone: str | None
     stated: bool
-    members: dict[int, MemberView]
+    members: dict[int, dict[str, Any]]
     queues: list[_Queues]
     mappings: list[StaticMapping]
 
@@ -156,7 +157,7 @@ def decode(content: bytes) -> Snapshot:
         for line in lines:
             _unpack(_decode_group(line), view, topics)
         return Snapshot(view, bytes.fromhex(head.hash))
-    except (msgspec.MsgspecError, ValueError, IndexError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, LookupError, RecursionError) as error:
         raise BadSnapshot(f"it cannot be understood: {error}") from error
 
 
@@ -171,10 +172,22 @@ def _packed(group: GroupView, view: View, numbers: _Numbers) -> _Group:
         acting_master=group.acting_master,
         zone=group.zone,
         stated=group.stated,
-        members=group.members,
+        members={broker_id: _stored(member) for broker_id, member in group.members.items()},
         queues=[_Queues(told, topics, said) for (told, said), topics in alike.items()],
         mappings=view.groups.mappings_of(group),
     )
+
+
+def _stored(member: MemberView) -> dict[str, Any]:
+    stored = {**member.known._asdict(), "since_ms": member.since_ms}
+    del stored["broker_id"]  # it is the key
+    return stored
+
+
+def _member(broker_id: int, stored: dict[str, Any]) -> MemberView:
+    said = {**stored, "broker_id": broker_id}
+    known = msgspec.convert([said[name] for name in MemberFact._fields], MemberFact)
+    return MemberView(known, msgspec.convert(stored["since_ms"], int))
 
 
 def _unpack(packed: _Group, view: View, topics: list[str]) -> None:
@@ -183,7 +196,7 @@ def _unpack(packed: _Group, view: View, topics: list[str]) -> None:
         packed.broker,
         packed.acting_master,
         packed.zone,
-        packed.members,
+        {broker_id: _member(broker_id, stored) for broker_id, stored in packed.members.items()},
         stated=packed.stated,
     )
     view.groups.put(group)
@@ -199,21 +212,12 @@ def write(folder: Path, snapshot: Snapshot) -> Path:
     Raises OSError, BlockingIOError among them when another process is writing the same one.
     """
     path = folder / snapshot_name(snapshot.view.seq)
-    temporary = path.with_name(path.name + TEMPORARY)
-    with open(temporary, "ab", opener=open_file) as file:
-        flock(file, LOCK_EX | LOCK_NB)
-        try:
-            file.truncate(0)
-            with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
-                for line in encode(snapshot):
-                    packed.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-            temporary.rename(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-    sync_folder(folder)
+    with (
+        made_whole(path, lock=LOCK_EX | LOCK_NB) as file,
+        gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed,
+    ):
+        for line in encode(snapshot):
+            packed.write(line)
     return path
 
 

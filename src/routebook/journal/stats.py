@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from routebook.disk import folder_size
 from routebook.events import JournalRecovered, RecordsLost
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import list_folder
@@ -58,7 +59,7 @@ def stats_of(
     listing = list_folder(folder)
     stats.segments = len(listing.sealed) + len(listing.plain) + listing.active
     stats.snapshots = len(listing.snapshots)
-    stats.file_bytes = sum(_size(path) for path in folder.iterdir())
+    stats.file_bytes = folder_size(folder)
     removed = read_removed(folder)
     stats.removed_seq = removed.last_seq if removed else 0
     return stats
@@ -76,10 +77,3 @@ def _count_loss(stats: Stats, line: bytes, damaged: Damage | None) -> None:
         stats.leaps += 1
     elif isinstance(event, RecordsLost):
         stats.lost += event.count
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -12,6 +12,7 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import BinaryIO
 
+from routebook.disk import folder_size
 from routebook.journal.chain import Chain
 from routebook.journal.errors import BadSegment, JournalError
 from routebook.journal.folder import (
@@ -135,7 +136,7 @@ class _Verification:
 
     def run(self) -> Report:
         listing = list_folder(self._folder)
-        self._total_bytes = sum(_size(path) for path in self._folder.iterdir())
+        self._total_bytes = folder_size(self._folder)
         note, held = note_in(self._folder)
         self._read_all(held=held)
         if note is not None and note.last_seq is not None and not held:
@@ -354,10 +355,3 @@ def _hash(text: str) -> bytes | None:
 def _without(name: str, error: JournalError) -> str:
     """The sentence, where the name of the file stands before it anyway."""
     return str(error).removeprefix(name).lstrip()
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -11,7 +11,7 @@ After records were lost a view is unsure, and notes nothing, until the state has
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple
 
 from routebook.events import (
     BrokerConfirmed,
@@ -24,6 +24,7 @@ from routebook.events import (
     GroupRestated,
     KvChanged,
     MappingsChanged,
+    MemberFact,
     NodeStarted,
     RecordsLost,
     RegistrationCompleted,
@@ -32,13 +33,13 @@ from routebook.events import (
     StaticMapping,
     TopicsChanged,
 )
+from routebook.heartbeats import DEFAULT_TIMEOUT_MS
 from routebook.journal.difference import Difference, difference
 from routebook.journal.groups import Groups, GroupView, MemberView
 from routebook.journal.pairs import in_journal
 from routebook.journal.record import QueueGroup, Record
 
 MAX_CONTRADICTIONS = 100
-_UNKNOWN_TIMEOUT_MS = 120_000  # of brokers that say nothing
 
 
 class Contradiction(NamedTuple):
@@ -101,7 +102,7 @@ class View:
                 addrs=group.addrs,
                 queues=group.queues[topic],
                 registered=group.registered.get(topic, group.queues[topic]),
-                confirmed=any(member.confirmed for member in group.members.values()),
+                confirmed=any(member.known.confirmed for member in group.members.values()),
             )
             for group in self.groups.listed()
             if topic in group.queues and group.members
@@ -162,10 +163,9 @@ class View:
             if not group.members:
                 self.groups.drop(group)
             for member in group.members.values():
-                member.confirmed = False
-                if self.unsure:
-                    # What is known of its topics may be half the truth: let it say all again.
-                    member.data_version = None
+                # What is known of its topics may be half the truth: then let it say all again.
+                version = None if self.unsure else member.known.data_version
+                member.known = member.known._replace(confirmed=False, data_version=version)
 
     def lose_track(self) -> None:
         """Records are missing here: be unsure until the state is restated."""
@@ -181,24 +181,24 @@ class View:
             group = self._group(*event.group)
         else:
             group = GroupView(*event.group)
-            known = self.groups.find(*group.key)
-            if known is not None:
-                self._contradict(f"{group.name} is new, and had {_listed(known.addrs)}")
+            before = self.groups.find(*group.key)
+            if before is not None:
+                self._contradict(f"{group.name} is new, and had {_listed(before.addrs)}")
             self.groups.put(group)
         for broker_id, member in list(group.members.items()):
-            if member.addr == event.addr:
+            if member.known.addr == event.addr:
                 del group.members[broker_id]  # a change of role
-        group.members[event.broker_id] = MemberView(
-            addr=event.addr,
-            ha_addr=event.ha_addr,
-            heartbeat_timeout_ms=event.heartbeat_timeout_ms,
-            generation=event.generation,
-            epoch=event.epoch,
+        known = MemberFact(
+            event.broker_id,
+            event.addr,
+            event.ha_addr,
+            event.heartbeat_timeout_ms,
+            event.generation,
+            event.epoch,
             data_version=None,
             filter_servers=event.filter_servers,
-            confirmed=True,
-            since_ms=self.wall_ms,
         )
+        group.members[event.broker_id] = MemberView(known, since_ms=self.wall_ms)
         group.acting_master = bool(event.acting_master)
         group.zone = event.zone
         self.generation = max(self.generation, event.generation)
@@ -206,16 +206,13 @@ class View:
 
     def _updated(self, event: BrokerUpdated) -> None:
         group, member = self._member(event)
-        known = _details(member, group)
+        known = member.known.details(acting_master=group.acting_master, zone=group.zone)
         if any(known.get(name, value) != value for name, value in event.before.items()):
             self._contradict(f"{group.name}:{event.broker_id} was {event.before}, not {known}")
-        after = cast(_Details, {**known, **event.after})
-        member.ha_addr = after["ha_addr"]
-        member.heartbeat_timeout_ms = after["heartbeat_timeout_ms"]
-        member.filter_servers = after["filter_servers"]
-        member.epoch = after["epoch"]
-        group.acting_master = after["acting_master"]
-        group.zone = after["zone"]
+        after: dict[str, Any] = {name: event.after.get(name, known[name]) for name in known}
+        group.acting_master = after.pop("acting_master")
+        group.zone = after.pop("zone")
+        member.known = member.known._replace(**after)
 
     def _left(self, event: BrokerLeft) -> None:
         group, _ = self._member(event)
@@ -240,13 +237,13 @@ class View:
     def _completed(self, event: RegistrationCompleted) -> None:
         version = event.data_version
         _, member = self._member(event)
-        member.data_version = None if version is None else (*version,)
+        member.known = member.known._replace(data_version=None if version is None else (*version,))
 
     def _confirmed(self, event: BrokerConfirmed) -> None:
         _, member = self._member(event)
-        if member.confirmed:
+        if member.known.confirmed:
             self._contradict(f"{event.addr} was confirmed already")
-        member.confirmed = True
+        member.known = member.known._replace(confirmed=True)
 
     def _kv_changed(self, event: KvChanged) -> None:
         table = self.kv.setdefault(event.namespace, {})
@@ -281,9 +278,9 @@ class View:
         group = GroupView(*event.group, event.acting_master, event.zone)
         for fact in event.members:
             before = known.members.get(fact.broker_id) if known else None
-            same = before is not None and before.generation == fact.generation
+            same = before is not None and before.known.generation == fact.generation
             group.members[fact.broker_id] = MemberView(
-                *fact[1:], since_ms=before.since_ms if before and same else self.wall_ms
+                fact, since_ms=before.since_ms if before and same else self.wall_ms
             )
             self.generation = max(self.generation, fact.generation)
         self.restated += 1
@@ -314,11 +311,11 @@ class View:
     def _member(self, event: BrokerEvent) -> tuple[GroupView, MemberView]:
         group = self._group(*event.group)
         member = group.members.get(event.broker_id)
-        if member is None or member.addr != event.addr:
-            known = member.addr if member else "nobody"
+        if member is None or member.known.addr != event.addr:
+            known = member.known.addr if member else "nobody"
             self._contradict(f"{group.name}:{event.broker_id} was {event.addr}, not {known}")
-            member = group.members[event.broker_id] = self._stranger(event.addr)
-            member.generation = event.generation
+            member = self._stranger(event.broker_id, event.addr, event.generation)
+            group.members[event.broker_id] = member
             self.generation = max(self.generation, event.generation)
         return group, member
 
@@ -330,15 +327,16 @@ class View:
         members = group.members
         group.members = {}
         for broker_id, addr in addrs.items():
-            known = members.get(broker_id)
-            same = known is not None and known.addr == addr
-            group.members[broker_id] = known if known and same else self._stranger(addr)
+            before = members.get(broker_id)
+            same = before is not None and before.known.addr == addr
+            group.members[broker_id] = (
+                before if before and same else self._stranger(broker_id, addr)
+            )
 
-    def _stranger(self, addr: str) -> MemberView:
-        """A member of which only the address is known."""
-        return MemberView(
-            addr, None, _UNKNOWN_TIMEOUT_MS, 0, 0, None, (), confirmed=True, since_ms=self.wall_ms
-        )
+    def _stranger(self, broker_id: int, addr: str, generation: int = 0) -> MemberView:
+        """A member of which no more than this is known."""
+        known = MemberFact(broker_id, addr, None, DEFAULT_TIMEOUT_MS, generation, 0, None, ())
+        return MemberView(known, since_ms=self.wall_ms)
 
     def _contradict(self, reason: str) -> None:
         if self.unsure:
@@ -362,26 +360,6 @@ _APPLY: dict[type[Event], Callable[[View, Any], None]] = {
     GroupRestated: View._group_restated,
     StateRestated: View._state_restated,
 }
-
-
-class _Details(TypedDict):
-    ha_addr: str | None
-    heartbeat_timeout_ms: int
-    acting_master: bool
-    zone: str | None
-    filter_servers: tuple[str, ...]
-    epoch: int
-
-
-def _details(member: MemberView, group: GroupView) -> dict[str, object]:
-    return {
-        "ha_addr": member.ha_addr,
-        "heartbeat_timeout_ms": member.heartbeat_timeout_ms,
-        "acting_master": group.acting_master,
-        "zone": group.zone,
-        "filter_servers": member.filter_servers,
-        "epoch": member.epoch,
-    }
 
 
 def _listed(addrs: Mapping[int, str]) -> str:

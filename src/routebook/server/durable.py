@@ -1,13 +1,13 @@
-"""Files that are either the old or the new text, whatever happens, and their owner's alone."""
+"""Files that a node replaces as a whole, and that are their owner's alone."""
 
-import fcntl
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 
-from routebook.journal.folder import PRIVATE_FILE, make_folder, sync_folder
+from routebook.disk import TEMPORARY, new_file
+from routebook.journal.folder import PRIVATE_FILE, make_folder
 
 
 def replace_file(path: Path, text: bytes) -> None:
@@ -20,24 +20,21 @@ def replace_file(path: Path, text: bytes) -> None:
 
 def put_in_place(path: Path, text: bytes) -> int:
     """As ``replace_file``; returns a descriptor of the new file, which is locked until closed."""
+
+    def open_alike(name: str, flags: int) -> int:
+        descriptor = os.open(name, flags, PRIVATE_FILE)
+        os.fchmod(descriptor, _mode_of(path))
+        return descriptor
+
     make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    kept = -1
     try:
-        with _held(temporary) as descriptor:
-            os.fchmod(descriptor, _mode_of(path))
-            with os.fdopen(os.dup(descriptor), "wb") as file:
-                file.write(text)
-            os.fsync(descriptor)
-            temporary.replace(path)
-            kept = os.dup(descriptor)
+        with new_file(path, opener=open_alike, lock=LOCK_EX) as file:
+            kept = os.dup(file.fileno())
+            file.write(text)
     except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    try:
-        sync_folder(path.parent)
-    except OSError:
-        os.close(kept)
+        if kept >= 0:
+            os.close(kept)
         raise
     return kept
 
@@ -45,24 +42,10 @@ def put_in_place(path: Path, text: bytes) -> int:
 def clear_away(path: Path) -> None:
     """Remove what killed processes left of ``path`` half written, not what a live one writes."""
     with suppress(OSError):
-        for temporary in path.parent.glob(f".{path.name}.*.tmp"):
+        for temporary in path.parent.glob(f".{path.name}.*{TEMPORARY}"):
             with suppress(OSError), temporary.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                flock(file, LOCK_EX | LOCK_NB)
                 temporary.unlink()
-
-
-@contextmanager
-def _held(temporary: Path) -> Iterator[int]:
-    """An empty file, locked; ``clear_away`` may remove one between its making and its lock."""
-    while True:
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if os.fstat(descriptor).st_nlink:
-                yield descriptor
-                return
-        finally:
-            os.close(descriptor)
 
 
 def _mode_of(path: Path) -> int:

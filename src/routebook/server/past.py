@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from routebook.disk import folder_size
 from routebook.events import Cause, StateRestated
 from routebook.journal.before import ASK_AGAIN, Before, before, decoded
 from routebook.journal.errors import JournalError
@@ -57,7 +58,7 @@ class Past:
 
     async def _read(self, folder: Path, question: Question) -> Before:
         try:
-            small = await asyncio.to_thread(_size, folder) <= SMALL
+            small = await asyncio.to_thread(folder_size, folder) <= SMALL
             read = _in_a_thread if small else _in_a_process
             return await read(folder, question, self._max_state)
         except (JournalError, OSError, TimeoutError, ValueError, msgspec.MsgspecError) as error:
@@ -100,8 +101,3 @@ async def _in_a_process(folder: Path, question: Question, limit: int) -> Before:
             child.kill()
             await child.wait()
     return await asyncio.to_thread(decoded, output)
-
-
-def _size(folder: Path) -> int:
-    with os.scandir(folder) as entries:
-        return sum(entry.stat().st_size for entry in entries)

@@ -110,7 +110,7 @@ class Port:
         )
         try:
             await self._acceptor.listen(
-                listen.bind_address, listen.listen_port, backlog=listen.backlog
+                listen.bind_address, listen.listen_port, backlog=max(1, listen.backlog)
             )
         except OSError as error:
             raise SettingsError(_listen_failure(listen, error)) from error
@@ -176,7 +176,7 @@ class Port:
             return
         # By default a connection is told as soon as anything waits to be read by its peer: a
         # transport keeps a whole answer until its last byte is sent.
-        transport.set_write_buffer_limits(self._listen.high_water, self._listen.low_water)
+        transport.set_write_buffer_limits(*self._listen.water_marks)
         sock = transport.get_extra_info("socket")
         for option, size in (
             (socket.SO_SNDBUF, self._listen.send_buffer),

@@ -16,7 +16,7 @@ from routebook.events import Cause, ConfigChanged, Event
 from routebook.handlers.errors import NoPermission
 from routebook.handlers.services import Caller
 from routebook.server.durable import replace_file
-from routebook.settings import LIVE_KEYS, LiveSettings, Settings, SettingsError, parse_live
+from routebook.settings import LIVE_KEYS, LiveSettings, Settings, SettingsError, read_live
 from routebook.state.errors import NotDurable
 from routebook.state.revision import Revision
 from routebook.wire.errors import BadRequest
@@ -113,7 +113,7 @@ class RemoteConfig:
 
     def _parsed(self, values: Mapping[str, str]) -> LiveSettings:
         try:
-            return parse_live(values)
+            return read_live(values)
         except ValueError as error:
             raise BadRequest(str(error)) from error
 

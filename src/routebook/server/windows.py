@@ -38,9 +38,9 @@ def sum_up(
                 **note(),
                 cluster=member.group.cluster,
                 broker=member.group.name,
-                broker_id=member.broker_id,
-                addr=member.addr,
-                generation=member.generation,
+                broker_id=member.known.broker_id,
+                addr=member.known.addr,
+                generation=member.known.generation,
                 window_ms=window_ms,
                 gaps_ms=gaps,
             )

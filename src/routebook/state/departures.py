@@ -59,7 +59,9 @@ class Departures:
             closing = self._topics.set_permission(group, writable=False)
             events += self._facts.topics_changed(group, next(closing, []), None, cause)
         if was_lowest:
-            events.append(self._facts.min_changed(group, peer, cause, offline_addr=member.addr))
+            events.append(
+                self._facts.min_changed(group, peer, cause, offline_addr=member.known.addr)
+            )
         yield events
         for changes in closing:
             yield self._facts.topics_changed(group, changes, None, cause)
@@ -77,7 +79,7 @@ class Departures:
         if member is None or member.group.name != name:
             return
         if self._members.is_late(member, link):
-            subject = Subject(cluster, name, addr, broker_id=member.broker_id)
+            subject = Subject(cluster, name, addr, broker_id=member.known.broker_id)
             yield [
                 self._facts.refused(
                     "UNREGISTER_BROKER",
@@ -112,7 +114,7 @@ class Departures:
             return
         lost = (member for link in closed for member in self._members.lost_with(link))
         for number, member in enumerate(lost, start=1):
-            self._members.hold(member, lease_from_ms + member.heartbeat_timeout_ms)
+            self._members.hold(member, lease_from_ms + member.known.heartbeat_timeout_ms)
             if number % LOOKED_AT_A_SLICE == 0:
                 yield []
 
@@ -190,7 +192,7 @@ class Departures:
                     member = each.member
                     if member.link is not None:
                         links.append(member.link)
-                    cause = Cause.EXPIRED if member.confirmed else Cause.NOT_CONFIRMED
+                    cause = Cause.EXPIRED if member.known.confirmed else Cause.NOT_CONFIRMED
                     yield member, cause, peer
 
         yield from self._leave_all(leaving())

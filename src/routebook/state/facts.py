@@ -5,6 +5,8 @@ from typing import TypedDict, TypeVar
 
 from routebook.events import (
     BrokerConflict,
+    BrokerRegistered,
+    BrokerUpdated,
     Cause,
     Event,
     MinBrokerChanged,
@@ -40,7 +42,7 @@ class Fact(TypedDict):
     peer: str
 
 
-class MemberFact(Fact):
+class AboutMember(Fact):
     cluster: str
     broker: str
     broker_id: int
@@ -104,17 +106,38 @@ class Facts:
     def fact(self, cause: Cause, peer: str) -> Fact:
         return {"revision": self._revision.next(), "cause": cause, "peer": peer}
 
-    def about(self, member: Member, cause: Cause, peer: str) -> MemberFact:
+    def about(self, member: Member, cause: Cause, peer: str) -> AboutMember:
         return {
             "revision": self._revision.next(),
             "cause": cause,
             "peer": peer,
             "cluster": member.group.cluster,
             "broker": member.group.name,
-            "broker_id": member.broker_id,
-            "addr": member.addr,
-            "generation": member.generation,
+            "broker_id": member.known.broker_id,
+            "addr": member.known.addr,
+            "generation": member.known.generation,
         }
+
+    def registered(
+        self, member: Member, registration: Registration, addrs_before: dict[int, str]
+    ) -> Event:
+        known = member.known
+        return BrokerRegistered(
+            **self.about(member, Cause.REGISTER, registration.peer),
+            ha_addr=known.ha_addr,
+            heartbeat_timeout_ms=known.heartbeat_timeout_ms,
+            acting_master=registration.acting_master,
+            zone=registration.zone,
+            epoch=known.epoch,
+            filter_servers=known.filter_servers,
+            addrs_before=addrs_before,
+            addrs_after=member.group.addrs,
+        )
+
+    def updated(self, member: Member, details_before: dict[str, object], peer: str) -> Event:
+        return BrokerUpdated(
+            **self.about(member, Cause.REGISTER, peer), before=details_before, after=member.details
+        )
 
     def conflict(self, registration: Registration, *, kept: str, other: str, reason: str) -> Event:
         return BrokerConflict(
@@ -139,25 +162,14 @@ class Facts:
         lowest = group.lowest
         members = list(group.addrs.values())
         if offline_addr is None and len(members) > 1:
-            members.remove(lowest.addr)
+            members.remove(lowest.known.addr)
         return MinBrokerChanged(
             **self.fact(cause, peer),
             cluster=group.cluster,
             broker=group.name,
-            min_broker_id=lowest.broker_id,
-            min_broker_addr=lowest.addr,
+            min_broker_id=lowest.known.broker_id,
+            min_broker_addr=lowest.known.addr,
             offline_addr=offline_addr,
             ha_addr=ha_addr,
             recipients=tuple(members),
         )
-
-
-def details(member: Member) -> dict[str, object]:
-    return {
-        "ha_addr": member.ha_addr,
-        "heartbeat_timeout_ms": member.heartbeat_timeout_ms,
-        "acting_master": member.group.acting_master,
-        "zone": member.group.zone,
-        "filter_servers": member.filter_servers,
-        "epoch": member.state_version,
-    }

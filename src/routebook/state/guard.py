@@ -48,14 +48,14 @@ SUSPECTS_A_RECORD = 250
 class GuardSettings:
     """``share_percent`` 0 or ``hold_ms`` 0 switches the guard off."""
 
-    share_percent: int = 50  # more brokers than this part of all are too many
-    min_brokers: int = 10  # where a broker counts fewer, any number may die at once
-    window_ms: int = 60_000
-    hold_ms: int = 600_000
+    share_percent: int  # more brokers than this part of all are too many
+    min_brokers: int  # where a broker counts fewer, any number may die at once
+    window_ms: int
+    hold_ms: int
     idle_ms: int = 0  # a connection is closed after so long without a word; 0: never
 
 
-NO_GUARD = GuardSettings(share_percent=0)
+NO_GUARD = GuardSettings(share_percent=0, min_brokers=0, window_ms=0, hold_ms=0)
 _ROUNDING = 1e-9  # of sums of shares
 
 
@@ -159,7 +159,7 @@ class LossGuard:
         may_go: list[Unheard] = []
         for some in _parts(silent):
             for each in some:
-                if not each.member.confirmed:
+                if not each.member.known.confirmed:
                     may_go.append(each)
                 elif each.member not in self._held:
                     fresh.append(each)
@@ -197,7 +197,7 @@ class LossGuard:
         weights, origins = Weights(), dict[Member, Origin]()
         for some in _parts(live):
             for member in some:
-                if member.confirmed:
+                if member.known.confirmed:
                     origins[member] = origin = _origin(member)
                     weights.add(origin)
             yield
@@ -304,7 +304,7 @@ class LossGuard:
 
     def _time_of(self, member: Member) -> int:
         """How long it may be silent."""
-        idle_ms, timeout_ms = self._settings.idle_ms, member.heartbeat_timeout_ms
+        idle_ms, timeout_ms = self._settings.idle_ms, member.known.heartbeat_timeout_ms
         return min(idle_ms, timeout_ms) if idle_ms else timeout_ms
 
     def review(self, now_ms: int) -> Changes[list[Unheard]]:
@@ -396,15 +396,15 @@ def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _key(member: Member) -> tuple[str, str]:
-    return member.group.cluster, member.addr
+    return member.group.cluster, member.known.addr
 
 
 def _origin(member: Member) -> Origin:
-    host = member.peer.rpartition(":")[0] or member.peer or member.addr
-    return Origin(host, -member.generation if member.link is None else member.link)
+    host = member.peer.rpartition(":")[0] or member.peer or member.known.addr
+    return Origin(host, -member.known.generation if member.link is None else member.link)
 
 
 def _suspect(member: Member, now_ms: int) -> Suspect:
     group = member.group
     silent_ms = now_ms - member.heard_ms
-    return Suspect(group.cluster, group.name, member.broker_id, member.addr, silent_ms)
+    return Suspect(group.cluster, group.name, member.known.broker_id, member.known.addr, silent_ms)

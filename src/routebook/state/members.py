@@ -83,7 +83,7 @@ class Members:
         if member.heard_ms and len(member.gaps_ms) < MAX_GAPS:
             member.gaps_ms.append(now_ms - member.heard_ms)
         member.heard_ms = now_ms
-        self._deadlines.set(_key(member), now_ms + member.heartbeat_timeout_ms)
+        self._deadlines.set(_key(member), now_ms + member.known.heartbeat_timeout_ms)
 
     def hold(self, member: Member, until_ms: int) -> None:
         """Believe in a member whose time is up until then."""
@@ -108,22 +108,25 @@ class Members:
         if link in (member.link, member.other_link):
             return
         if member.link is not None and _key(member) not in self._registered_on.get(member.link, {}):
-            member.link, member.heard_again = None, True
+            member.link = None
         self._unhear(member)
         member.other_link = link
         self._heard_on.setdefault(link, set()).add(_key(member))
 
+    def new_generation(self) -> int:
+        """For a member that is about to be settled."""
+        self._generation += 1
+        return self._generation
+
     def settle(self, member: Member, link: Link) -> None:
         """Begin a new generation of ``member`` on ``link``."""
         key = _key(member)
-        self._generation += 1
-        member.generation = self._generation
         self._live[key] = member
         self._unhear(member)
         # The old connection keeps its entry: what still comes over it is known to be late.
         member.link = link
         on_link = self._registered_on.setdefault(link, {})
-        on_link[key] = member.generation
+        on_link[key] = member.known.generation
         if len(on_link) > 2 * len(self._live) + 64:
             self._registered_on[link] = {k: g for k, g in on_link.items() if k in self._live}
 
@@ -137,10 +140,10 @@ class Members:
 
     def weigh(self, member: Member) -> None:
         """Charge what ``member`` takes now."""
-        group = member.group
+        group, known = member.group, member.known
         cost = costs.broker(
-            (group.cluster, group.name, group.zone, member.addr, member.ha_addr),
-            member.filter_servers,
+            (group.cluster, group.name, group.zone, known.addr, known.ha_addr),
+            known.filter_servers,
         )
         if cost != member.cost:
             self._account.bill(Kind.BROKERS, group, cost - member.cost)
@@ -148,7 +151,7 @@ class Members:
 
     def confirm(self, member: Member) -> None:
         """Believe in an adopted member, which was heard of."""
-        member.heard_again = True
+        member.known = member.known._replace(confirmed=True)
         member.heard_ms = 0  # the time since the restart is no gap of its own
 
     def tie(self, member: Member, link: Link) -> None:
@@ -158,7 +161,7 @@ class Members:
             self._registered_on.setdefault(member.other_link, {})[_key(member)] = _NEVER
         self._unhear(member)
         member.link = link
-        self._registered_on.setdefault(link, {})[_key(member)] = member.generation
+        self._registered_on.setdefault(link, {})[_key(member)] = member.known.generation
 
     def skip_generations(self, last: int) -> None:
         """Give out only generations above ``last``."""
@@ -167,7 +170,7 @@ class Members:
     def is_late(self, member: Member, link: Link) -> bool:
         """Whether ``link`` registered an earlier generation of ``member``."""
         generation = self._registered_on.get(link, {}).get(_key(member))
-        return generation is not None and generation != member.generation
+        return generation is not None and generation != member.known.generation
 
     def forget(self, member: Member) -> None:
         """Take ``member`` out of its group and of everything that watches it."""
@@ -177,8 +180,8 @@ class Members:
         if member.link is not None:
             self._registered_on.get(member.link, {}).pop(key, None)
         self._unhear(member)
-        del member.group.members[member.broker_id]
-        member.group.rendered = None
+        del member.group.members[member.known.broker_id]
+        member.group.version += 1
         self._account.bill(Kind.BROKERS, member.group, -member.cost)
         member.cost = 0
 
@@ -194,7 +197,7 @@ class Members:
                 heard.other_link = None
         for key, generation in self._registered_on.pop(link, {}).items():
             member = self._live.get(key)
-            if member is None or member.generation != generation or member.link != link:
+            if member is None or member.known.generation != generation or member.link != link:
                 continue
             if member.other_link is None:
                 yield member
@@ -234,7 +237,7 @@ class Members:
         """Let ``member`` live by another connection, as the generation it is."""
         member.link = link
         member.repeat_key = None
-        self._registered_on.setdefault(link, {})[_key(member)] = member.generation
+        self._registered_on.setdefault(link, {})[_key(member)] = member.known.generation
 
     def _unhear(self, member: Member) -> None:
         if member.other_link is not None:
@@ -243,4 +246,4 @@ class Members:
 
 
 def _key(member: Member) -> Key:
-    return member.group.cluster, member.addr
+    return member.group.cluster, member.known.addr

@@ -1,9 +1,9 @@
 """Brokers, queues and mappings as the route table holds them."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from routebook.events import StaticMapping
+from routebook.events import MemberFact, StaticMapping
 
 PERM_WRITE = 2
 FLAG_UNIT = 1
@@ -80,31 +80,25 @@ class Registration:
 class Member:
     """One broker process of a group, alive until its deadline.
 
-    One known from before a restart has no connection until it registers; ``heard_again`` says that
-    it is there. ``peer`` is who registered it.
+    One known from before a restart has no connection until it registers, and is not confirmed until
+    it is heard of. ``peer`` is who registered it.
     """
 
     group: "Group"
-    broker_id: int
-    addr: str
-    ha_addr: str | None
-    heartbeat_timeout_ms: int
-    generation: int
+    known: MemberFact
     link: Link | None
     other_link: Link | None = None  # an open connection it was heard on after it registered
-    state_version: int = 0
-    stamp: VersionStamp | None = None
-    filter_servers: tuple[str, ...] = ()
     repeat_key: tuple[object, ...] | None = None
     heard_ms: int = 0
     cost: int = 0  # bytes, in those of its group
     gaps_ms: list[int] = field(default_factory=list)  # between signs of life, since last taken
-    heard_again: bool = False  # and not by a registration: whose words these were, nobody knows
     peer: str = ""
 
     @property
-    def confirmed(self) -> bool:
-        return self.link is not None or self.heard_again
+    def details(self) -> dict[str, object]:
+        """What its next registration may change."""
+        group = self.group
+        return self.known.details(acting_master=group.acting_master, zone=group.zone)
 
 
 class Unheard(NamedTuple):
@@ -116,29 +110,28 @@ class Unheard(NamedTuple):
 
     @classmethod
     def of(cls, member: Member) -> "Unheard":
-        return cls(member, member.generation, member.heard_ms)
+        return cls(member, member.known.generation, member.heard_ms)
 
     @property
     def there(self) -> bool:
         """Whether it has not left."""
         member = self.member
-        return member.group.members.get(member.broker_id) is member
+        return member.group.members.get(member.known.broker_id) is member
 
     @property
     def still(self) -> bool:
         """Whether it is there, and nobody has heard of it since."""
         member = self.member
-        seen = (member.generation, member.heard_ms) == (self.generation, self.heard_ms)
+        seen = (member.known.generation, member.heard_ms) == (self.generation, self.heard_ms)
         return seen and self.there
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Group:
     """Broker processes that share a name: a master and its slaves.
 
     ``registered`` is what members last said of each topic; the queues clients are told are in
     the table and may differ, by an administrator's hand or for an acting master.
-    ``rendered`` belongs to whoever renders groups; it is emptied whenever the group changes.
     """
 
     cluster: str
@@ -152,14 +145,13 @@ class Group:
     payer: str = ""
     shapes: int = 0  # different ones it may have, as far as anybody counted
     touched: int = 0  # raised when a registration may no longer be a repeat of the last one
-    rendered: Any = None
+    version: int = 0  # raised when its members change, or what they say of themselves
     taken: int = 0  # raised when an administrator begins to take the write bit of all topics
     rewritten: int = 0  # raised when a registration begins to write all topics anew
-    rendered_queues: dict[tuple[QueueShape, bool], bytes] = field(default_factory=dict)
 
     @property
     def addrs(self) -> dict[int, str]:
-        return {broker_id: member.addr for broker_id, member in sorted(self.members.items())}
+        return {broker_id: member.known.addr for broker_id, member in sorted(self.members.items())}
 
     @property
     def lowest(self) -> Member:

@@ -8,22 +8,22 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 from routebook.events import (
     BrokerConfirmed,
     BrokerLeft,
-    BrokerRegistered,
-    BrokerUpdated,
     Cause,
     Event,
     MappingsChanged,
+    MemberFact,
     RegistrationCompleted,
 )
 from routebook.state.account import Account, host_of
 from routebook.state.departures import Departures
-from routebook.state.facts import Changes, Facts, details
+from routebook.state.facts import Changes, Facts
 from routebook.state.members import Members
-from routebook.state.model import MASTER, Group, Link, Member, Registration, VersionStamp
+from routebook.state.model import MASTER, Group, Link, Member, Registration
 from routebook.state.room import no_room_for
 from routebook.state.topics import TOPICS_A_SLICE, TopicTable
 
@@ -52,6 +52,18 @@ class RegisterResult:
     told: bool = True
     master_addr: str | None = None
     ha_addr: str | None = None
+
+
+class _Arrival(NamedTuple):
+    """A broker that is a member now, and what it was before.
+
+    ``events`` is empty if nothing about it is new. ``first``: nobody had its id.
+    """
+
+    member: Member
+    events: list[Event]
+    version_before: tuple[int, int, int] | None
+    first: bool
 
 
 class Registrar:
@@ -114,27 +126,25 @@ class Registrar:
             return refusal
         moved = self._moved_from(registration)
         events = next(moved, [])
-        member, joining, stamp_before, first = self._join(registration, now_ms)
-        events += joining
-        generation = member.generation
+        arrival = self._join(registration, now_ms)
+        events += arrival.events
+        member, generation = arrival.member, arrival.member.known.generation
         joined = bool(events)
         yield events
         yield from moved
-        for changes in self._publish(
-            registration, member, first, stamp_before, delete_absent_topics
-        ):
+        for changes in self._publish(registration, arrival, delete_absent_topics):
             yield changes
             alive = self._members.find_live(registration.cluster, registration.addr)
-            if alive is not member or member.generation != generation:
+            if alive is not member or member.known.generation != generation:
                 return RegisterResult(
                     [self._facts.not_registered(registration, Cause.STALE, "overtaken", told=True)],
                     refused="overtaken by a newer registration or a lost connection",
                 )
-        member.stamp = registration.stamp
+        member.known = member.known._replace(data_version=registration.stamp)
         if registration.fingerprint is not None and registration.stamp is not None:
             member.repeat_key = (registration.fingerprint, *self._repeat_context(member))
         result = RegisterResult()
-        if joined or stamp_before != registration.stamp:
+        if joined or arrival.version_before != registration.stamp:
             result.events.append(
                 RegistrationCompleted(
                     **self._facts.about(member, Cause.REGISTER, registration.peer),
@@ -145,28 +155,24 @@ class Registrar:
         return self._with_master(result, member)
 
     def _publish(
-        self,
-        registration: Registration,
-        member: Member,
-        first: bool,
-        stamp_before: VersionStamp | None,
-        delete_absent_topics: bool,
+        self, registration: Registration, arrival: _Arrival, delete_absent_topics: bool
     ) -> Changes[None]:
         """Take over the topics of a registration, if its sender speaks for the group.
 
         Yields before each slice too, since the broker may be gone by the time one begins.
         """
-        group = member.group
+        member, group = arrival.member, arrival.member.group
         prime = registration.acting_master is not None and member is group.lowest
-        if member.broker_id != MASTER and not prime:
+        if member.known.broker_id != MASTER and not prime:
             return
         group.touched += 1  # what other members said may no longer be what stands
         yield []
         if delete_absent_topics and not registration.mappings:
             yield from self._drop_absent(group, registration)
-        rewrite = first or stamp_before is None or stamp_before != registration.stamp
+        version = arrival.version_before
+        rewrite = arrival.first or version is None or version != registration.stamp
         group.rewritten += rewrite
-        read_only = member.broker_id != MASTER and group.acting_master
+        read_only = member.known.broker_id != MASTER and group.acting_master
         taken = group.taken
         topics = iter(registration.topics.items())
         while chunk := list(islice(topics, TOPICS_A_SLICE)):
@@ -190,15 +196,15 @@ class Registrar:
         holder = group.members.get(registration.broker_id) if group else None
         if (
             holder is not None
-            and holder.addr != registration.addr
-            and holder.state_version > registration.state_version
+            and holder.known.addr != registration.addr
+            and holder.known.epoch > registration.state_version
         ):
             reason = (
                 f"its epoch {registration.state_version} is older than"
-                f" epoch {holder.state_version} of {holder.addr}"
+                f" epoch {holder.known.epoch} of {holder.known.addr}"
             )
             event = self._facts.conflict(
-                registration, kept=holder.addr, other=registration.addr, reason=reason
+                registration, kept=holder.known.addr, other=registration.addr, reason=reason
             )
             # The reference answers success, and a broker told otherwise would only log it.
             return RegisterResult([event], refused=reason, told=False)
@@ -242,95 +248,68 @@ class Registrar:
         event = self._facts.not_registered(registration, Cause.REGISTER, reason, told=True)
         return RegisterResult([event], refused=reason)
 
-    def _join(
-        self, registration: Registration, now_ms: int
-    ) -> tuple[Member, list[Event], VersionStamp | None, bool]:
-        """Make the broker a member; also its previous data version and whether its id is new."""
-        events: list[Event] = []
+    def _join(self, registration: Registration, now_ms: int) -> _Arrival:
+        """Make the broker a member."""
         current = self._members.find_live(registration.cluster, registration.addr)
         group, made = self._members.group_for(registration.cluster, registration.name)
-        if made:
-            events += self._shared_name(registration)
-        addrs_before = group.addrs
-        lowest_before = min(group.members, default=0)
+        events = self._shared_name(registration) if made else []
+        addrs_before, lowest_before = group.addrs, min(group.members, default=0)
         holder = group.members.get(registration.broker_id)
         if holder is not None and holder is not current:
             events += self._replace(holder, registration)
-        stamp_before = current.stamp if current else None
-        if current is None:
-            member = Member(
-                group,
-                registration.broker_id,
-                registration.addr,
-                registration.ha_addr,
-                registration.heartbeat_timeout_ms,
-                0,
-                registration.link,
-            )
-        else:
-            member = current
-        details_before = details(member)
-        if member.link is None and member.broker_id == registration.broker_id:
-            if not member.confirmed:
-                events.append(self.confirm(member, peer=registration.peer, now_ms=now_ms))
-            self._members.tie(member, registration.link)
-        member.peer = registration.peer
+        member = current or Member(group, _known(registration), registration.link)
+        version_before = member.known.data_version
+        events += self._tie(member, registration, now_ms)
         joined = (
             current is None
             or member.link != registration.link
-            or member.broker_id != registration.broker_id
+            or member.known.broker_id != registration.broker_id
         )
-        if current is not None and member.broker_id != registration.broker_id:
-            # Same address, other id: a change of role. Without this one address is listed twice.
-            del group.members[member.broker_id]
-        group.members[registration.broker_id] = member
-        self._account.pay(group, host_of(registration.peer))
-        group.acting_master = bool(registration.acting_master)
-        group.zone = registration.zone
-        member.broker_id = registration.broker_id
-        member.ha_addr = registration.ha_addr
-        member.heartbeat_timeout_ms = registration.heartbeat_timeout_ms
-        member.state_version = registration.state_version
-        if registration.filter_servers is not None:
-            member.filter_servers = registration.filter_servers
-        member.stamp = None
-        member.repeat_key = None
-        self._members.weigh(member)
-        details_after = details(member)
         if joined:
+            self._take_over(registration, member, self._members.new_generation())
             self._members.settle(member, registration.link)
+            group.version += 1
+            events.append(self._facts.registered(member, registration, addrs_before))
+        else:
+            details_before = member.details
+            self._take_over(registration, member, member.known.generation)
+            if member.details != details_before:
+                group.version += 1
+                events.append(self._facts.updated(member, details_before, registration.peer))
         self._members.hear(member, now_ms)
-        if joined or details_before != details_after:
-            group.rendered = None
-        if joined:
-            events.append(
-                BrokerRegistered(
-                    **self._facts.about(member, Cause.REGISTER, registration.peer),
-                    ha_addr=member.ha_addr,
-                    heartbeat_timeout_ms=member.heartbeat_timeout_ms,
-                    acting_master=registration.acting_master,
-                    zone=registration.zone,
-                    epoch=member.state_version,
-                    filter_servers=member.filter_servers,
-                    addrs_before=addrs_before,
-                    addrs_after=group.addrs,
-                )
-            )
-        elif details_before != details_after:
-            events.append(
-                BrokerUpdated(
-                    **self._facts.about(member, Cause.REGISTER, registration.peer),
-                    before=details_before,
-                    after=details_after,
-                )
-            )
         if registration.broker_id < lowest_before:
             events.append(
                 self._facts.min_changed(
                     group, registration.peer, Cause.REGISTER, ha_addr=registration.ha_addr
                 )
             )
-        return member, events, stamp_before, holder is None
+        return _Arrival(member, events, version_before, first=holder is None)
+
+    def _tie(self, member: Member, registration: Registration, now_ms: int) -> list[Event]:
+        """Let a member without a connection live by that of its registration."""
+        known = member.known
+        if member.link is not None or known.broker_id != registration.broker_id:
+            return []
+        events: list[Event] = []
+        if not known.confirmed:
+            events.append(self.confirm(member, peer=registration.peer, now_ms=now_ms))
+        self._members.tie(member, registration.link)
+        return events
+
+    def _take_over(self, registration: Registration, member: Member, generation: int) -> None:
+        """Believe what a registration says of its broker and its group."""
+        group, id_before = member.group, member.known.broker_id
+        if id_before != registration.broker_id:
+            # Same address, other id: a change of role. Without this one address is listed twice.
+            del group.members[id_before]
+        group.members[registration.broker_id] = member
+        self._account.pay(group, host_of(registration.peer))
+        group.acting_master = bool(registration.acting_master)
+        group.zone = registration.zone
+        member.known = _known(registration, generation, member.known.filter_servers)
+        member.peer = registration.peer
+        member.repeat_key = None
+        self._members.weigh(member)
 
     def _moved_from(self, registration: Registration) -> Changes[None]:
         """The address is known under another name: there it leaves."""
@@ -365,7 +344,7 @@ class Registrar:
         conflict = self._facts.conflict(
             registration,
             kept=registration.addr,
-            other=holder.addr,
+            other=holder.known.addr,
             reason="another address registered under the same name and id; the last one counts",
         )
         self._members.forget(holder)
@@ -396,9 +375,29 @@ class Registrar:
     def _with_master(self, result: RegisterResult, member: Member) -> RegisterResult:
         master = member.group.members.get(MASTER)
         if master is not None and master is not member:
-            result.master_addr = master.addr
-            result.ha_addr = master.ha_addr
+            result.master_addr = master.known.addr
+            result.ha_addr = master.known.ha_addr
         return result
+
+
+def _known(
+    registration: Registration, generation: int = 0, filter_servers: tuple[str, ...] = ()
+) -> MemberFact:
+    """What is known of a broker that registers, with the filter servers it had.
+
+    Its data version is known when all is applied.
+    """
+    said = registration.filter_servers
+    return MemberFact(
+        registration.broker_id,
+        registration.addr,
+        registration.ha_addr,
+        registration.heartbeat_timeout_ms,
+        generation,
+        registration.state_version,
+        None,
+        filter_servers if said is None else said,
+    )
 
 
 def _count_new(topics: Mapping[str, object], known: Mapping[str, object]) -> int:

@@ -61,7 +61,7 @@ class RouteTable:
         *,
         max_topics_per_broker: int,
         max_route_entries: int,
-        max_brokers_per_group: int = 64,
+        max_brokers_per_group: int,
         guard: GuardSettings = NO_GUARD,
         account: Account | None = None,
     ) -> None:
@@ -113,7 +113,7 @@ class RouteTable:
         if member is None:
             return None, ()
         events: Sequence[Event] = ()
-        if not member.confirmed:
+        if not member.known.confirmed:
             events = [self._registrar.confirm(member, peer=peer, now_ms=now_ms)]
         self.members.hear(member, now_ms)
         self.members.hear_on(member, link)

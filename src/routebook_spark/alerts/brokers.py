@@ -3,9 +3,9 @@
 Comes first among those that look at a broker: the alerts are about what it leaves in the state.
 """
 
+from routebook.heartbeats import DEFAULT_TIMEOUT_MS
 from routebook_spark.alerts.bucket_state import BucketState, Claim, Group, Member, Node
 from routebook_spark.alerts.facts import Fact
-from routebook_spark.gold.heartbeats import UNKNOWN_TIMEOUT_MS
 
 REPLACED = "replaced"  # by a process whose registration is told next
 
@@ -185,7 +185,7 @@ def _process(
             broker_id,
             node.name,
             addr,
-            timeout_ms=UNKNOWN_TIMEOUT_MS,
+            timeout_ms=DEFAULT_TIMEOUT_MS,
             heard_ms=fact.at_ms,
         )
         bucket.put(member)

@@ -21,6 +21,7 @@ from typing import IO, Any, BinaryIO, Protocol
 from urllib.parse import urlsplit
 
 from routebook.cli.plain import json_text, one_line
+from routebook.disk import new_file
 from routebook_spark.errors import PipelineError
 
 DEFAULT_FLEET = "default"  # that of nodes of which nobody said one
@@ -153,9 +154,8 @@ class Outbox:
             key = f"{alert['id']}-{alert['state']}"
             if key not in names:
                 path = self._folder / f"{time.time_ns():020}-{key}.json"
-                part = path.with_suffix(".part")
-                part.write_text(json.dumps(alert, ensure_ascii=False), encoding="utf-8")
-                part.rename(path)
+                with new_file(path, temporary=path.with_suffix(".part")) as file:
+                    file.write(json.dumps(alert, ensure_ascii=False).encode())
                 waiting.append(path)
         self._shrink(waiting)
 

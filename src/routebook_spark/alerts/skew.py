@@ -9,6 +9,7 @@ only says by how much the clocks could differ at most: a disagreement must last 
 from itertools import starmap
 from statistics import median
 
+from routebook.heartbeats import DEFAULT_TIMEOUT_MS
 from routebook_spark.alerts.bucket_state import BucketState, Node
 from routebook_spark.alerts.facts import Fact
 
@@ -16,7 +17,6 @@ _AGREE_MS = 2_000
 _FEWEST = 3
 _LEAST_MS = 100
 _KEPT = 32
-_LEASE_MS = 120_000
 _BEFORE = 2  # the clock was set
 
 
@@ -25,7 +25,7 @@ def take(node: Node, fact: Fact) -> None:
     if fact.type == "NodeStarted":
         node.started_ms = fact.at_ms
     if fact.content is not None and fact.content not in node.contents:
-        late = 0 <= fact.at_ms - node.started_ms <= _LEASE_MS
+        late = 0 <= fact.at_ms - node.started_ms <= DEFAULT_TIMEOUT_MS
         node.contents = [*node.contents, fact.content][-_KEPT:]
         node.contents_ms = [*node.contents_ms, fact.at_ms][-_KEPT:]
         node.contents_late = [*node.contents_late, int(late)][-_KEPT:]

@@ -9,6 +9,7 @@ and a node needs as long as it slept, but no more than a lease, to find out what
 
 from dataclasses import replace
 
+from routebook.heartbeats import DEFAULT_TIMEOUT_MS
 from routebook_spark.alerts import divergence, heartbeats, mass_loss, skew
 from routebook_spark.alerts.bucket_state import BucketState, Node
 from routebook_spark.alerts.facts import AHEAD_MS, Fact
@@ -16,7 +17,6 @@ from routebook_spark.alerts.ledger import Kind, Subject
 from routebook_spark.alerts.words import counted, moment, span
 
 _WAKING_MS = 5_000
-_LEASE_MS = 120_000
 _SHORT_MS = 10_000
 """Alerts that are open go on over pauses that are no longer."""
 
@@ -91,7 +91,7 @@ def steady(bucket: BucketState, node: Node, *, at_ms: int) -> None:
 def restarted(node: Node, *, since_ms: int, at_ms: int) -> None:
     """A node begins with what it knew before; it hears what has changed within a lease."""
     node.slept_ms, node.awake_ms = min(since_ms, at_ms), at_ms
-    node.settled_ms = at_ms + min(max(at_ms - since_ms, _WAKING_MS), _LEASE_MS)
+    node.settled_ms = at_ms + min(max(at_ms - since_ms, _WAKING_MS), DEFAULT_TIMEOUT_MS)
 
 
 def believed(node: Node, cause: str, *, at_ms: int) -> bool:
@@ -143,7 +143,7 @@ def _slept(bucket: BucketState, node: Node, from_ms: int, to_ms: int, *, honest:
     divergence.look(bucket)
     if length_ms > _SHORT_MS or to_ms < from_ms:
         _let_go(bucket, node, from_ms, to_ms)
-    grace_ms = min(max(length_ms, _WAKING_MS), _LEASE_MS)
+    grace_ms = min(max(length_ms, _WAKING_MS), DEFAULT_TIMEOUT_MS)
     if to_ms < max(node.awake_ms, from_ms):  # the clock was set back: nothing is as it was
         node.waking_ms = node.settled_ms = from_ms = 0
     node.slept_ms, node.awake_ms, node.honest = from_ms, to_ms, honest

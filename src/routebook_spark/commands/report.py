@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from routebook.disk import write_file
 from routebook_spark.commands.asking import time_option
 from routebook_spark.commands.options import Engine, JobFailed, spark_options
 
@@ -73,9 +74,7 @@ def _check_writable(out: Path) -> None:
 
 def _write(out: Path, text: str) -> None:
     """All of it or nothing."""
-    part = out.with_name(f"{out.name}.part")
     try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(out)
+        write_file(out, text.encode())
     except OSError as error:
         raise JobFailed(f"{out} cannot be written: {error.strerror}") from error

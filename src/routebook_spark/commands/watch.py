@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import click
 
 from routebook.cli.output import say
+from routebook.disk import write_file
 from routebook_spark.alerts.protobuf import check_protobuf
 from routebook_spark.commands.options import Engine, JobFailed
 from routebook_spark.errors import NoSuchFolder, NotAFolder, PipelineError
@@ -354,7 +355,7 @@ def _remember_folders(checkpoint: str, folders: list[str]) -> None:
     here = _local(checkpoint)
     if here is not None:
         here.mkdir(parents=True, exist_ok=True)
-        (here / _FOLDERS).write_text(json.dumps(folders), encoding="utf-8")
+        write_file(here / _FOLDERS, json.dumps(folders).encode())
 
 
 # -- running

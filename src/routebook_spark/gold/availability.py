@@ -22,12 +22,13 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from routebook.heartbeats import DEFAULT_TIMEOUT_MS
 from routebook_spark import schemas
 from routebook_spark.gold.clocks import DAY_MS, HOUR_MS, floor_ms, on_common_clock, start_ms
 from routebook_spark.gold.pairs import first_read
 from routebook_spark.gold.witnesses import by_witness, known_parts
 
-GRACE_MS = 120_000
+GRACE_MS = DEFAULT_TIMEOUT_MS
 FAREWELL_MS = 15 * 60_000
 RETIRED_AFTER_MS = 7 * DAY_MS
 GOODBYES = ("unregister", "admin", "moved")

@@ -21,6 +21,7 @@ from datetime import date
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from routebook.heartbeats import DEFAULT_TIMEOUT_MS
 from routebook_spark import schemas
 from routebook_spark.gold.clocks import DAY_MS, on_common_clock
 from routebook_spark.gold.pairs import first_read
@@ -31,7 +32,6 @@ POLL_S = 30.0
 LOOK_BACK_DAYS = 1
 LOOK_BACK_MS = LOOK_BACK_DAYS * DAY_MS
 LATER_DAYS = 1  # than the removal, by a clock that was set back between a record and it
-UNKNOWN_TIMEOUT_MS = 120_000  # of brokers that say nothing
 HELD_UNTIL_MS = 1000  # before the removal, or later: the guard lets go first, and then they leave
 
 PLANNED = ("unregister", "admin")
@@ -103,7 +103,7 @@ def _last_alive(
 
 
 def _timeout_ms() -> Column:
-    return F.coalesce(F.nullif("heartbeat_timeout_ms", F.lit(0)), F.lit(UNKNOWN_TIMEOUT_MS))
+    return F.coalesce(F.nullif("heartbeat_timeout_ms", F.lit(0)), F.lit(DEFAULT_TIMEOUT_MS))
 
 
 def _slept(gone: DataFrame, coverage: DataFrame) -> DataFrame:

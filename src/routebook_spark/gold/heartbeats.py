@@ -9,13 +9,12 @@ from datetime import date, timedelta
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from routebook.heartbeats import DEFAULT_TIMEOUT_MS, NEAR_MISS
 from routebook_spark import schemas
 from routebook_spark.gold.witnesses import pauses
 from routebook_spark.schemas import WITNESS
 
 STEP_MS = 100
-UNKNOWN_TIMEOUT_MS = 120_000  # of brokers that say nothing
-NEAR_MISS = (3, 4)  # of the timeout
 
 PROCESS = (*WITNESS, "cluster", "broker", "broker_id", "addr")
 
@@ -107,7 +106,7 @@ def _timed(windows: DataFrame, timeouts: DataFrame) -> DataFrame:
         *(f"window.{name}" for name in PROCESS),
         F.date_trunc("hour", "window.at").alias("hour_at"),
         seq.alias("seq"),
-        F.coalesce("said.timeout_ms", F.lit(UNKNOWN_TIMEOUT_MS)).alias("timeout_ms"),
+        F.coalesce("said.timeout_ms", F.lit(DEFAULT_TIMEOUT_MS)).alias("timeout_ms"),
         F.explode("window.data.gaps_ms").alias("gap_ms"),
     )
 

@@ -8,6 +8,7 @@ anybody: a session is a run of the same answer.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from routebook.heartbeats import DEFAULT_TIMEOUT_MS
 from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.groups import GROUP
 from routebook_spark.silver.intervals import until_day
@@ -25,7 +26,6 @@ TYPES = (
 OUT_OF_SIGHT = ("node_restarted", "lost_track")
 """Causes of ends that no record tells: it was there when it was last seen, and later not."""
 
-_UNKNOWN_TIMEOUT_MS = 120_000  # of brokers of which only the address is known
 _EARLIER, _DROPPED = "Earlier", "Dropped"
 
 
@@ -203,7 +203,7 @@ def _sessions(runs: DataFrame, facts: DataFrame) -> DataFrame:
                 - F.when(registered, 1).otherwise(0)
             ).alias("connections"),
             # Of its beginning: what comes later must not change days that have been told.
-            F.coalesce(first["timeout_ms"], F.lit(_UNKNOWN_TIMEOUT_MS)).alias(
+            F.coalesce(first["timeout_ms"], F.lit(DEFAULT_TIMEOUT_MS)).alias(
                 "heartbeat_timeout_ms"
             ),
             "topics",

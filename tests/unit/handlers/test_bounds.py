@@ -3,7 +3,7 @@
 import pytest
 
 from routebook.events import Cause, QueueChange, TopicsChanged
-from routebook.handlers import absence, brokers, rendering
+from routebook.handlers import absence, brokers, pieces
 from routebook.handlers.absence import Absences
 from routebook.state.members import MAX_GAPS
 from routebook.wire import fastjson, registration
@@ -83,14 +83,13 @@ def test_of_deleted_topics_the_latest_are_remembered() -> None:
 def test_of_odd_shapes_a_group_keeps_so_many_encoded() -> None:
     shapes = {
         f"t{n}": {"readQueueNums": 1 + n, "writeQueueNums": 1}
-        for n in range(rendering.MAX_SHAPES + 10)
+        for n in range(pieces.MAX_SHAPES + 10)
     }
     desk = Desk()
     desk.register(body=registration_body(shapes))
     for topic in shapes:
         assert desk.route(topic) is not None
-    [group] = desk.routes.members.groups()
-    assert 0 < len(group.rendered_queues) <= rendering.MAX_SHAPES
+    assert 0 < len(desk.services.renderer.pieces) <= pieces.MAX_SHAPES
 
 
 def test_of_one_broker_so_many_gaps_between_heartbeats_are_kept() -> None:
@@ -101,6 +100,6 @@ def test_of_one_broker_so_many_gaps_between_heartbeats_are_kept() -> None:
         desk.now_ms += 1
         desk.ask(
             RequestCode.BROKER_HEARTBEAT,
-            {"clusterName": member.group.cluster, "brokerAddr": member.addr},
+            {"clusterName": member.group.cluster, "brokerAddr": member.known.addr},
         )
     assert len(member.gaps_ms) == MAX_GAPS

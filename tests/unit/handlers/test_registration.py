@@ -330,12 +330,12 @@ def test_a_registration_overtaken_between_slices_is_told_so() -> None:
         next(slow)
     member = desk.routes.members.find_live("c1", "10.0.0.1:10911")
     assert member is not None
-    assert member.stamp is None, "a registration under way has no data version yet"
+    assert member.known.data_version is None, "a registration under way has no data version yet"
     desk.register(link=2, body=registration_body(["x", "y"], counter=9))
     reply = finished(slow)
     assert reply.code == ResponseCode.SYSTEM_ERROR
     assert "overtaken" in (reply.remark or "")
-    assert member.stamp == (0, 1_700_000_000_000, 9)
+    assert member.known.data_version == (0, 1_700_000_000_000, 9)
 
 
 def test_a_broker_that_left_is_gone_before_its_entries_are_cleared_away() -> None:

@@ -156,7 +156,7 @@ def test_a_registration_under_way_when_permissions_are_taken_does_not_give_them_
     assert len(perms) == 1, "all topics are open or all are closed"
 
 
-@pytest.mark.parametrize("steps", range(0, 12, 3))
+@pytest.mark.parametrize("steps", range(3, 15, 3))  # on a slow machine only one is taken at once
 def test_permissions_being_taken_give_way_to_a_registration_that_says_all_anew(steps: int) -> None:
     desk = Desk()
     finished(registering(desk, 1))

@@ -56,7 +56,7 @@ def test_topics_and_brokers_are_listed() -> None:
     desk.register("broker-a", 1)
     view = view_of(desk.events)
     assert view.topics() == {"orders", "payments"}
-    assert [(b.broker, b.broker_id, b.member.addr) for b in view.brokers()] == [
+    assert [(b.broker, b.broker_id, b.member.known.addr) for b in view.brokers()] == [
         ("broker-a", 0, MASTER),
         ("broker-a", 1, SLAVE),
     ]
@@ -109,14 +109,18 @@ def test_a_new_header_is_taken_over() -> None:
     assert isinstance(desk.events[-2], BrokerUpdated)
     group = view_of(desk.events).groups.by_key["c1", "broker-a"]
     member = group.members[0]
-    assert (group.zone, member.ha_addr, member.heartbeat_timeout_ms) == ("east", "h", 5000)
+    assert (group.zone, member.known.ha_addr, member.known.heartbeat_timeout_ms) == (
+        "east",
+        "h",
+        5000,
+    )
 
 
 def test_the_data_version_stands_when_the_registration_is_complete() -> None:
     desk = registered("broker-a")
     last = next(n for n, e in enumerate(desk.events) if isinstance(e, RegistrationCompleted))
     before, after = view_of(desk.events[:last]), view_of(desk.events[: last + 1])
-    versions = [next(view.brokers()).member.data_version for view in (before, after)]
+    versions = [next(view.brokers()).member.known.data_version for view in (before, after)]
     assert versions == [None, (0, 1_700_000_000_000, 1)]
 
 
@@ -174,7 +178,7 @@ def test_a_cold_start_empties_the_routes_and_keeps_the_pairs() -> None:
 def test_a_warm_start_keeps_all_brokers_unconfirmed() -> None:
     desk = registered("broker-a", "broker-b")
     view = view_of([*desk.events, started(brokers=2)])
-    assert [b.member.confirmed for b in view.brokers()] == [False, False]
+    assert [b.member.known.confirmed for b in view.brokers()] == [False, False]
     assert [e.confirmed for e in view.route("orders")] == [False, False]
     assert view.started_ms == view.wall_ms
 
@@ -191,7 +195,7 @@ def test_a_sign_of_life_confirms_one_broker() -> None:
         after_ms=5,
     )
     view = view_of([*desk.events, started(brokers=2), confirmed])
-    assert {b.broker: b.member.confirmed for b in view.brokers()} == {
+    assert {b.broker: b.member.known.confirmed for b in view.brokers()} == {
         "broker-a": False,
         "broker-b": True,
     }
@@ -390,7 +394,7 @@ def test_an_unsure_view_vouches_for_no_data_version_after_a_restart() -> None:
     sure, unsure = view_of(desk.events), view_of([*desk.events, lost()])
     sure.restart(wall_ms=1)
     unsure.restart(wall_ms=1)
-    versions = [next(view.brokers()).member.data_version for view in (sure, unsure)]
+    versions = [next(view.brokers()).member.known.data_version for view in (sure, unsure)]
     assert versions == [(0, 1_700_000_000_000, 1), None]
 
 

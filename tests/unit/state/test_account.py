@@ -63,7 +63,11 @@ def table(
     budgets = Budgets(tables, tables, MIB, MIB, MIB, MIB, MIB, peer_percent)
     account = Account(budgets, broker_percent=broker_percent)
     return RouteTable(
-        Revision(), max_topics_per_broker=10**6, max_route_entries=10**7, account=account
+        Revision(),
+        max_topics_per_broker=10**6,
+        max_route_entries=10**7,
+        max_brokers_per_group=64,
+        account=account,
     )
 
 

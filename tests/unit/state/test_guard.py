@@ -7,13 +7,14 @@ from routebook.events import (
     Cause,
     GuardEngaged,
     GuardReleased,
+    MemberFact,
     MinBrokerChanged,
     Suspect,
 )
+from routebook.settings import GuardSettings
 from routebook.slices import carried_out
-from routebook.state.guard import GuardSettings
 from routebook.state.model import Group, Member
-from support.silence import ALL, HOLD_MS, TIMEOUT_MS, WINDOW_MS, Silence, kinds
+from support.silence import ALL, DEFAULTS, HOLD_MS, TIMEOUT_MS, WINDOW_MS, Silence, kinds
 
 # -- who is held
 
@@ -65,7 +66,11 @@ def test_of_few_brokers_any_number_may_die_at_once(brokers: int, held: bool) -> 
 
 
 def test_the_defaults_do_nothing_in_a_cluster_of_three() -> None:
-    assert GuardSettings() == GuardSettings(50, 10, 60_000, 600_000, 0)
+    settings = GuardSettings()
+    assert {
+        "share_percent": settings.share_percent,
+        "min_brokers": settings.min_brokers,
+    } == DEFAULTS
     silence = Silence(3)
     assert kinds(silence.pass_time(TIMEOUT_MS + 1)) == ["BrokerLeft"] * 3
 
@@ -241,11 +246,16 @@ def test_a_node_that_was_stopped_itself_blames_nobody() -> None:
 # -- brokers of different kinds
 
 
+def recovered(group: Group, addr: str) -> Member:
+    known = MemberFact(0, addr, None, TIMEOUT_MS, 0, 0, None, (), confirmed=False)
+    return Member(group, known, link=None)
+
+
 def test_brokers_not_confirmed_since_a_restart_are_never_held_and_tell_nothing() -> None:
     silence = Silence(10)
     for number in range(100, 130):
         group = Group("c", f"b{number}")
-        group.members[0] = Member(group, 0, f"b{number}:1", None, TIMEOUT_MS, 0, link=None)
+        group.members[0] = recovered(group, f"b{number}:1")
         silence.table.members.adopt(group, silence.now_ms)
     silence.pass_time(600)
     silence.hear(*range(1, 10))
@@ -260,7 +270,7 @@ def test_brokers_not_confirmed_since_a_restart_are_never_held_and_tell_nothing()
 def test_brokers_not_confirmed_go_while_others_are_held() -> None:
     silence = Silence()
     group = Group("c", "b100")
-    group.members[0] = Member(group, 0, "b100:1", None, TIMEOUT_MS, 0, link=None)
+    group.members[0] = recovered(group, "b100:1")
     silence.table.members.adopt(group, silence.now_ms)
     silence.pass_time(TIMEOUT_MS + 1)
 

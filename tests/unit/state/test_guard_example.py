@@ -1,7 +1,7 @@
 """The example of docs/guard.md: a switch dies between a node and 14 of its 20 brokers."""
 
 from routebook.events import BrokerLeft, GuardEngaged, GuardReleased
-from routebook.state.guard import GuardSettings
+from routebook.settings import GuardSettings
 from support.silence import Silence
 
 DEFAULTS = GuardSettings()
@@ -14,7 +14,10 @@ class Story:
 
     def __init__(self) -> None:
         self.silence = Silence(
-            20, timeout_ms=120_000, window_ms=DEFAULTS.window_ms, hold_ms=DEFAULTS.hold_ms
+            20,
+            timeout_ms=120_000,
+            window_ms=DEFAULTS.window_s * 1000,
+            hold_ms=DEFAULTS.hold_s * 1000,
         )
         self.noon_ms = self.silence.now_ms + 60_000
         # At noon the switch dies, with those that would register just then.

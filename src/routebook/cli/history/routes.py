@@ -95,7 +95,11 @@ def _groups(view: View, parts: Iterable[Part]) -> Iterator[tuple[Part, GroupView
 
 
 def _unconfirmed(group: GroupView | None) -> list[str]:
-    return sorted(m.addr for m in group.members.values() if not m.confirmed) if group else []
+    return (
+        sorted(m.known.addr for m in group.members.values() if not m.known.confirmed)
+        if group
+        else []
+    )
 
 
 def _tables(topic: str, answer: RouteAnswer, shown: Version) -> Iterator[RenderableType]:

@@ -16,6 +16,7 @@ from routebook.cli.errors import NO, Negative
 from routebook.cli.journal import views as views
 from routebook.cli.output import Output, json_option, say
 from routebook.cli.progress import progress_shown
+from routebook.disk import new_file
 from routebook.history.times import AtSeq, AtTime, BadTime, Moment, parse
 from routebook.journal.errors import JournalError
 from routebook.journal.locate import locate
@@ -25,6 +26,7 @@ from routebook.journal.record import Record, decode, event_types, place_of
 from routebook.journal.selection import Selection
 from routebook.journal.stats import stats_of
 from routebook.journal.verify import verify as verified
+from routebook.settings import KEYS, make_settings
 
 POLL_S = 0.2
 SHOW_PROGRESS_AFTER_S = 1.0
@@ -32,8 +34,8 @@ SHOW_PROGRESS_AFTER_S = 1.0
 
 def default_folder() -> Path:
     """Where a node of this user writes."""
-    data_dir = os.environ.get("ROUTEBOOK_DATA_DIR")
-    return (Path(data_dir) if data_dir else Path.home() / "namesrv" / "routebook") / "journal"
+    given = os.environ.get(KEYS["dataDir"].variables[0], "")
+    return make_settings(Path.home(), data_dir=given).data_dir / "journal"
 
 
 class _Damage:
@@ -327,22 +329,12 @@ def _file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
         return
     if path.exists() and not force:
         raise Negative(f"{path} is there already; --force replaces it")
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        with _opened(temporary, packed=path.suffix == ".gz") as file:
-            yield file
-        temporary.replace(path)
+        with new_file(path) as file:
+            if path.suffix != ".gz":
+                yield file
+                return
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packing:
+                yield packing  # type: ignore[misc]
     except OSError as error:
         raise Negative(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def _opened(path: Path, *, packed: bool) -> Iterator[BinaryIO]:
-    with path.open("wb") as file:
-        if not packed:
-            yield file
-            return
-        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packing:
-            yield packing  # type: ignore[misc]

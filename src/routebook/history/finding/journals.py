@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from routebook.disk import size_of
 from routebook.events import JournalRecovered, NodeStopped
 from routebook.history.finding.clocks import ClockReading
 from routebook.history.finding.line_filter import BREAKS, Wanted
@@ -299,7 +300,7 @@ class Journal:
         listing = list_folder(self._folder)
         sealed = _leading(listing)
         spans = [s for s in sealed if s.last_seq > after_seq and s.first_seq <= to_seq]
-        total = sum(_size(self._folder / span.packed) for span in spans)
+        total = sum(size_of(self._folder / span.packed) for span in spans)
         done = 0
 
         def told(count: int) -> None:
@@ -377,10 +378,3 @@ def _alive_ms(folder: Path, last: Place) -> int | None:
     """When the node last gave a sign of life, with nothing recorded after ``last``."""
     found = find_alive(folder)
     return max(found.wall_ms, last.wall_ms) if found and found.seq <= last.seq else None
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -21,11 +21,11 @@ from routebook.events import (
     RequestRefused,
     StateRestated,
 )
+from routebook.heartbeats import is_near_miss
 from routebook.history.finding.clocks import Runs, Stamp, elapsed_ms
 from routebook.history.finding.narrow import narrow_record, narrow_view
 from routebook.history.finding.witness import Silence, Silences, apply
 from routebook.history.telling.reasons import why_left
-from routebook.history.telling.timeline import is_near_miss
 from routebook.journal.groups import MemberView
 from routebook.journal.record import Record
 from routebook.journal.view import View
@@ -191,7 +191,7 @@ class _Stays:
 
     def _members(self) -> dict[Place, MemberView]:
         return {
-            (group.cluster, group.broker, broker_id, member.addr): member
+            (group.cluster, group.broker, broker_id, member.known.addr): member
             for group in self._view.groups.by_key.values()
             if group.broker == self._broker
             for broker_id, member in group.members.items()
@@ -210,7 +210,7 @@ class _Stays:
                 began = _began(event, place)
                 self._open[place] = _stay(record, place, stamp, member, began)
                 continue
-            known.timeout_ms = member.heartbeat_timeout_ms
+            known.timeout_ms = member.known.heartbeat_timeout_ms
             if isinstance(event, BrokerRegistered) and event.addr == known.addr:
                 known.connections += 1
 
@@ -255,7 +255,7 @@ def _stay(
         seq=record.seq if record else 0,
         began=began,
         peer=record.event.peer if record else "",
-        timeout_ms=member.heartbeat_timeout_ms,
+        timeout_ms=member.known.heartbeat_timeout_ms,
     )
 
 

@@ -35,6 +35,7 @@ from routebook.events import (
     StateRestated,
     TopicsChanged,
 )
+from routebook.heartbeats import is_near_miss
 from routebook.history.finding.clocks import Runs, Stamp, elapsed_ms
 from routebook.history.finding.narrow import narrow_record, narrow_view
 from routebook.history.finding.witness import Silence, Silences, Silent, apply
@@ -44,7 +45,6 @@ from routebook.journal.groups import GroupView, Key
 from routebook.journal.record import Record, UnknownEvent
 from routebook.journal.view import View
 
-NEAR_MISS = 0.75
 """A gap between heartbeats of this share of the timeout was nearly the end."""
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
@@ -149,7 +149,7 @@ class Timeline:
             return None
         group = self._view.groups.find(*event.group)
         member = group.members.get(event.broker_id) if group else None
-        return member.heartbeat_timeout_ms if member else None
+        return member.known.heartbeat_timeout_ms if member else None
 
     def _tell_of(
         self,
@@ -346,10 +346,6 @@ def is_worth_telling(event: Event, timeout_ms: int | None = None) -> bool:
         case GroupRestated():
             return not event.continued
     return True
-
-
-def is_near_miss(gap_ms: int, timeout_ms: int | None) -> bool:
-    return timeout_ms is not None and gap_ms >= NEAR_MISS * timeout_ms
 
 
 def _since(earlier: Stamp | None, now: Stamp) -> int | None:
