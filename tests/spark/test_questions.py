@@ -25,11 +25,11 @@ from routebook.events import (
 )
 from routebook.history.sentences import Context
 from routebook.history.sentences import sentence as told_by_history
-from routebook.history.times import span as span_of_history
 from routebook.journal.folder import Span, list_folder
 from routebook.journal.reader import read
 from routebook.journal.record import Record
 from routebook.journal.view import View
+from routebook.words import span as span_of_history
 from routebook_spark.answers.phrases import span
 from routebook_spark.answers.sentences import sentence
 from routebook_spark.commands.main import spark as command

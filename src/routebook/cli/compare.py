@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from routebook.audit.compare import Comparison, Difference
-from routebook.audit.findings import counted, examples
+from routebook.audit.findings import examples
 from routebook.audit.settle import SETTLE_S, settled
 from routebook.audit.view import take_views
 from routebook.cli.completion import complete_topics
@@ -19,6 +19,7 @@ from routebook.cli.output import Output, output_options, table_of
 from routebook.cli.plain import one_line, word
 from routebook.cli.progress import progress_shown
 from routebook.client import NameServerClient
+from routebook.words import counted
 
 
 @click.command()

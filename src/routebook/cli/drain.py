@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import click
@@ -19,8 +20,9 @@ from routebook.cli.output import Output, console, json_option, say, table_of
 from routebook.cli.plain import plain
 from routebook.cli.writing import ROUND_S, NodeState, Round, WritePermission
 from routebook.client import NameServerClient
+from routebook.words import listed
 
-_SHOWN = 5  # names in a sentence
+_some = partial(listed, most=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +263,3 @@ def _not_done(broker: str, last: Round, words: Words, when: str) -> str:
     if not reasons:
         reasons = [f"nodes differ in {_some(last.differing)}; `routebook compare` shows it"]
     return f"{broker} is not {words.done} everywhere {when}".rstrip() + ": " + "; ".join(reasons)
-
-
-def _some(names: "tuple[str, ...] | list[str]") -> str:
-    shown = ", ".join(names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

@@ -32,8 +32,7 @@ from routebook.cli.reports import (
 )
 from routebook.cli.subcommands import refuse_options
 from routebook.client import Address
-from routebook.history.times import span, to_second
-from routebook.history.words import counted, listed
+from routebook.words import counted, listed, span, to_second
 
 
 @click.group(invoke_without_command=True)

@@ -22,7 +22,7 @@ from routebook.cli.reports import (
     take_reports,
 )
 from routebook.client import NameServerError
-from routebook.history.times import span, to_second
+from routebook.words import span, to_second
 
 COUNTS = ("brokers", "unconfirmed", "topics", "journal", "synced", "lost")
 

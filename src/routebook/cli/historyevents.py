@@ -16,9 +16,9 @@ from routebook.history.explain import Line, as_text
 from routebook.history.sentences import sentence, silence_sentence
 from routebook.history.sessions import BrokerHistory, Session
 from routebook.history.skew import Skew
-from routebook.history.times import exact, span, to_second
-from routebook.history.words import EXAMPLES, counted, listed, members, short_queues
+from routebook.history.words import members, short_queues
 from routebook.journal.record import Record
+from routebook.words import EXAMPLES, counted, exact, listed, span, to_second
 
 _MOST_REMARKS = 20
 

@@ -13,19 +13,13 @@ from routebook.history.changes import BrokerChange, Changes
 from routebook.history.journals import Journal
 from routebook.history.questions import ChangesAnswer, RouteAnswer
 from routebook.history.sentences import Context, sentence, silence_sentence
-from routebook.history.times import Moment, exact, span, to_second
+from routebook.history.times import Moment
 from routebook.history.versions import Part, Told, Version
 from routebook.history.witness import Silence
-from routebook.history.words import (
-    EXAMPLES,
-    MASTER,
-    counted,
-    listed,
-    short_queues,
-)
+from routebook.history.words import MASTER, short_queues
 from routebook.journal.groups import GroupView
 from routebook.journal.view import View
-from routebook.wire.answers import permission_text
+from routebook.words import EXAMPLES, counted, exact, listed, permission, span, to_second
 
 
 def time_told(journals: Sequence[Journal]) -> str:
@@ -120,7 +114,7 @@ def _tables(topic: str, answer: RouteAnswer, shown: Version) -> Iterator[Rendera
     yield Text()
     yield table_of(
         ["broker", "read", "write", "permission"],
-        ((p.broker, p.queues[0], p.queues[1], permission_text(p.queues[2])) for p in shown.parts),
+        ((p.broker, p.queues[0], p.queues[1], permission(p.queues[2])) for p in shown.parts),
         right=["read", "write"],
     )
     mappings = view.static_mappings(topic)
@@ -247,7 +241,7 @@ def _shape(queues: tuple[int, int, int, int]) -> dict[str, Any]:
         "read": read,
         "write": write,
         "perm": perm,
-        "permission": permission_text(perm),
+        "permission": permission(perm),
         "sys_flag": flags,
     }
 

@@ -11,13 +11,13 @@ from routebook.cli.output import table_of
 from routebook.cli.plain import one_line, plain
 from routebook.events import RouteQueries
 from routebook.history.sentences import Context, sentence
-from routebook.history.times import day, exact
-from routebook.history.words import counted as counted
 from routebook.journal.pairs import line_without_values, without_values
 from routebook.journal.record import Record
 from routebook.journal.selection import type_of
 from routebook.journal.stats import Stats
 from routebook.journal.verify import Finding, Report
+from routebook.words import counted as counted
+from routebook.words import day, exact
 
 _DAY_MS = 86_400_000
 

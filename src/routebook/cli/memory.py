@@ -7,6 +7,7 @@ from routebook.cli.output import table_of
 from routebook.cli.plain import plain
 from routebook.cli.reports import Report, Reports, excuse
 from routebook.client import NameServerError
+from routebook.words import size
 
 SIZES = ("resident", "limit", "tables", "of")
 SHOWN_PEERS = 3
@@ -50,12 +51,3 @@ def _cells(memory: Memory, kinds: list[str]) -> list[object]:
         *(size(memory.kinds.get(kind, 0)) for kind in kinds),
         ", ".join(peers) or None,
     ]
-
-
-def size(number: int) -> str:
-    """``number`` bytes, in a unit that leaves one to four digits."""
-    for unit in ("B", "KiB", "MiB"):
-        if number < 10_000:
-            return f"{number} {unit}"
-        number = round(number / 1024)
-    return f"{number} GiB"

@@ -13,7 +13,7 @@ from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, answered, what
 from routebook.cli.outcomes import heard
 from routebook.client import Address, NameServerError
-from routebook.history.times import span
+from routebook.words import span
 
 __all__ = [
     "FOREIGN",

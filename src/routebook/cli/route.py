@@ -21,7 +21,8 @@ from routebook.client import (
     TopicNotFound,
     TopicRoute,
 )
-from routebook.wire.answers import MASTER_ID, permission_text
+from routebook.wire.answers import MASTER_ID
+from routebook.words import permission
 
 Routes = Mapping[Address, TopicRoute | NameServerError]
 
@@ -102,7 +103,7 @@ def route_tables(route: TopicRoute, nodes: str) -> Iterator[RenderableType]:
     yield Text()
     yield table_of(
         ["broker", "read", "write", "permission"],
-        ((q.broker, q.read_queues, q.write_queues, permission_text(q.perm)) for q in route.queues),
+        ((q.broker, q.read_queues, q.write_queues, permission(q.perm)) for q in route.queues),
         right=["read", "write"],
     )
     if route.mappings:
@@ -136,7 +137,7 @@ def route_document(route: TopicRoute) -> dict[str, Any]:
                 "read": queues.read_queues,
                 "write": queues.write_queues,
                 "perm": queues.perm,
-                "permission": permission_text(queues.perm),
+                "permission": permission(queues.perm),
                 "sys_flag": queues.sys_flag,
             }
             for queues in route.queues

@@ -38,21 +38,11 @@ from routebook.events import (
 )
 from routebook.history.queuewords import topics_changed
 from routebook.history.reasons import why_changed, why_left
-from routebook.history.times import span, time_of_day, to_second
 from routebook.history.witness import ClockJumped, NothingRecorded, RecordsMissing, Silence, Silent
-from routebook.history.words import (
-    MASTER,
-    counted,
-    identity,
-    joined,
-    listed,
-    member,
-    members,
-    origin,
-    queues,
-)
+from routebook.history.words import MASTER, identity, joined, member, members, origin, queues
 from routebook.journal.pairs import is_length
 from routebook.journal.record import UnknownEvent
+from routebook.words import counted, listed, span, time_of_day, to_second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

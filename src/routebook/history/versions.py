@@ -21,9 +21,10 @@ from routebook.history.narrow import narrow_record, narrow_view
 from routebook.history.queuewords import what_changed
 from routebook.history.sentences import silence_phrase
 from routebook.history.witness import MadeUp, Silence, Silences, Silent, apply
-from routebook.history.words import listed, member, short_queues
+from routebook.history.words import member, short_queues
 from routebook.journal.record import Record
 from routebook.journal.view import View
+from routebook.words import listed
 
 
 class Told(StrEnum):

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from routebook.events import Cause
 from routebook.history.reasons import why_changed as changed_reason
 from routebook.history.reasons import why_left as left_reason
-from routebook.history.words import EXAMPLES
+from routebook.words import EXAMPLES
 
 _PEER = "{peer}"
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000

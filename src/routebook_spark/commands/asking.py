@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebook.cli.errors import Negative
-from routebook.history.times import AtTime, BadTime, exact, parse
+from routebook.history.times import AtTime, BadTime, parse
+from routebook.words import exact
 
 if TYPE_CHECKING:
     from routebook_spark.questions import Routebook

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from routebook.cli.output import Output, json_option, table_of
 from routebook.cli.plain import word
-from routebook.history.words import EXAMPLES, counted
+from routebook.words import EXAMPLES, counted, listed
 from routebook_spark.commands.asking import (
     fleet_option,
     known_nodes,
@@ -123,11 +123,7 @@ def _row(row: "Row") -> tuple[object, ...]:
 
 
 def _named(row: "Row") -> str:
-    more = row.topics - len(row.examples)
-    names = list(row.examples)
-    if more:
-        return word(f"{', '.join(names)} and {more} more")
-    return word(" and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))))
+    return word(listed(row.examples, of=row.topics))
 
 
 def _document(begin: datetime, end: datetime, nodes: Sequence[_Node]) -> dict[str, Any]:

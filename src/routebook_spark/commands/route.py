@@ -12,7 +12,8 @@ from rich.text import Text
 from routebook.cli.errors import NO
 from routebook.cli.output import Output, json_option, table_of
 from routebook.cli.plain import word
-from routebook.history.words import MASTER, permission
+from routebook.history.words import MASTER
+from routebook.words import permission
 from routebook_spark.commands.asking import (
     Nodes,
     fleet_option,

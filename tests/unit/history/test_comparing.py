@@ -9,11 +9,11 @@ from routebook.history.comparing import ComparisonAnswer, comparison_of
 from routebook.history.diverge import Ending
 from routebook.history.journals import Journal, Served
 from routebook.history.skew import Skew
-from routebook.history.times import time_of_day
 from routebook.history.witness import Silent
 from routebook.journal.errors import JournalError
 from routebook.journal.record import Record
 from routebook.journal.view import View
+from routebook.words import time_of_day
 from support.journalfolders import write_journal
 from support.stories import Story, ms
 

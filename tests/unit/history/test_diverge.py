@@ -15,10 +15,10 @@ from routebook.history.diverge import (
     Ending,
     compare,
 )
-from routebook.history.times import time_of_day
 from routebook.history.witness import watched
 from routebook.journal.record import Place, Record
 from routebook.state.model import QueueShape
+from routebook.words import time_of_day
 from support.stories import Story, ms
 
 FIRST, SECOND = "ns-1", "ns-2"

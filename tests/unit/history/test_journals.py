@@ -8,12 +8,13 @@ import pytest
 from routebook.events import Cause, RouteQueries
 from routebook.history.journals import AfterJournal, Base, BeforeJournal, Journal
 from routebook.history.needles import about_broker, about_tables
-from routebook.history.times import AtSeq, AtTime, parse, time_of_day
+from routebook.history.times import AtSeq, AtTime, parse
 from routebook.history.witness import MadeUp, NothingRecorded, RecordsMissing, missing_records
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import ACTIVE, list_folder, snapshot_name
 from routebook.journal.record import Record, encode
 from routebook.journal.view import View
+from routebook.words import time_of_day
 from support.journalfolders import write_journal
 from support.stories import Story, ms
 

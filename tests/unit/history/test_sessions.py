@@ -4,8 +4,8 @@ import pytest
 
 from routebook.events import Cause
 from routebook.history.sessions import BrokerHistory, Session, broker_history
-from routebook.history.times import time_of_day
 from routebook.history.witness import Silent
+from routebook.words import time_of_day
 from support.stories import Story, ms
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from routebook.history.times import AtSeq, AtTime, BadTime, day, exact, parse, span, time_of_day
+from routebook.history.times import AtSeq, AtTime, BadTime, parse
+from routebook.words import day, exact, span, time_of_day
 from support.stories import ms
 
 NOW_MS = ms("12:00:00")

@@ -1,11 +1,11 @@
 """All routes a topic had, from when to when, and why they changed."""
 
 from routebook.events import Cause, HeartbeatGaps
-from routebook.history.times import time_of_day
 from routebook.history.versions import Followed, Told, Version, follow
 from routebook.history.witness import missing_records, watched
 from routebook.journal.record import Record
 from routebook.journal.view import View
+from routebook.words import time_of_day
 from support.stories import Story
 
 
