@@ -1,28 +1,30 @@
 """``routebook drain`` and ``routebook undrain``: write permission of a broker, everywhere."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import click
-from rich.console import RenderableType
 from rich.text import Text
 
 from routebook.audit.systemtopics import is_system_topic
+from routebook.cli.columns import Column, Kind, documents_of, judged, table_of
 from routebook.cli.completion import complete_brokers
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.outcomes import heard
-from routebook.cli.output import Output, console, json_option, say, table_of
+from routebook.cli.output import Output, console, json_option, say
 from routebook.cli.plain import plain
 from routebook.cli.writing import ROUND_S, NodeState, Round, WritePermission
-from routebook.client import NameServerClient
+from routebook.client import Address, NameServerClient
 from routebook.words import listed
 
 _some = partial(listed, most=5)
+
+NodeRow = tuple[Address, NodeState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def _change(
     last = asking.run(changed)
     Output(as_json).show(
         lambda: last,
-        table=lambda last: _table(last, words, waited=wait),
+        table=lambda last: table_of(_columns(words, waited=wait), last.nodes.items()),
         data=lambda last: _document(broker, last, words, waited=wait),
     )
     _warn_of_given(broker, last)
@@ -193,23 +195,28 @@ def _lines(now: Round, words: Words) -> Iterator[str]:
             )
 
 
-def _table(last: Round, words: Words, *, waited: bool) -> RenderableType:
-    columns = ["node", "topics", f"still {words.left}" if words is DRAIN else words.left]
-    return table_of(
-        [*columns, "outcome"],
-        (
-            (
-                node,
-                state.topics,
-                None if state.left is None else len(state.left),
-                Text(
-                    plain(_outcome(state, words, waited=waited)),
-                    style="green" if state.done else "bold red",
-                ),
-            )
-            for node, state in last.nodes.items()
+def _columns(words: Words, *, waited: bool) -> Sequence[Column[NodeRow]]:
+    return (
+        Column("node", "node", lambda row: str(row[0])),
+        Column("done", None, lambda row: row[1].done),
+        Column("topics", "topics", lambda row: row[1].topics, kind=Kind.NUMBER),
+        Column(
+            "left",
+            f"still {words.left}" if words is DRAIN else words.left,
+            lambda row: None if row[1].left is None else list(row[1].left),
+            shown=len,
+            kind=Kind.NUMBER,
         ),
-        right=columns[1:],
+        Column("error", None, lambda row: row[1].error),
+        Column("refused", None, lambda row: row[1].refused),
+        Column("kept", None, lambda row: [] if row[1].told is None else list(row[1].told.kept)),
+        Column("all_topics", None, lambda row: row[1].told is not None and row[1].told.blunt),
+        Column(
+            None,
+            "outcome",
+            lambda row: judged(_outcome(row[1], words, waited=waited), good=row[1].done),
+            kind=Kind.PROSE,
+        ),
     )
 
 
@@ -234,19 +241,7 @@ def _document(broker: str, last: Round, words: Words, *, waited: bool) -> dict[s
         "wanted": "writable" if words.wanted else "drained",
         "done": last.done,
         "waited": waited,
-        "nodes": [
-            {
-                "node": str(node),
-                "done": state.done,
-                "topics": state.topics,
-                "left": None if state.left is None else list(state.left),
-                "error": state.error,
-                "refused": state.refused,
-                "kept": [] if state.told is None else list(state.told.kept),
-                "all_topics": state.told is not None and state.told.blunt,
-            }
-            for node, state in last.nodes.items()
-        ],
+        "nodes": documents_of(_columns(words, waited=waited), last.nodes.items()),
         "differing": list(last.differing),
         "ordered_topics": sorted(last.ordered),
     }

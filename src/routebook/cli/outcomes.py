@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
-from rich.table import Table
-from rich.text import Text
 
+from routebook.cli.columns import Column, Kind, documents_of, judged, table_of
 from routebook.cli.errors import CannotAsk, Negative
 from routebook.cli.nameservers import answered, failure, what
-from routebook.cli.output import Output, table_of
+from routebook.cli.output import Output
 from routebook.cli.plain import plain
 from routebook.client import Address, AllNodesFailed, NameServerError, NodeError
 
@@ -29,6 +28,19 @@ class Outcome:
     done: bool
     text: str
     heard: bool = True
+
+
+COLUMNS = (
+    Column[Outcome]("node", "node", lambda outcome: outcome.node),
+    Column[Outcome]("done", None, lambda outcome: outcome.done),
+    Column[Outcome]("outcome", None, lambda outcome: outcome.text),
+    Column[Outcome](
+        None,
+        "outcome",
+        lambda outcome: judged(outcome.text, good=outcome.done),
+        kind=Kind.PROSE,
+    ),
+)
 
 
 def outcomes_of(
@@ -51,10 +63,10 @@ def show_outcomes(outcomes: list[Outcome], about: Mapping[str, Any], *, as_json:
     """Show all of them; raises Negative unless every node did it, CannotAsk if none was heard."""
     Output(as_json).show(
         lambda: outcomes,
-        table=_table,
+        table=lambda outcomes: table_of(COLUMNS, outcomes),
         data=lambda outcomes: {
             **about,
-            "nodes": [{"node": o.node, "done": o.done, "outcome": o.text} for o in outcomes],
+            "nodes": documents_of(COLUMNS, outcomes),
         },
     )
     failed = [outcome for outcome in outcomes if not outcome.done]
@@ -105,10 +117,3 @@ def confirm(loss: str, question: str, *, yes: bool) -> None:
 
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-
-
-def _table(outcomes: list[Outcome]) -> Table:
-    return table_of(
-        ["node", "outcome"],
-        ((o.node, Text(plain(o.text), style="green" if o.done else "bold red")) for o in outcomes),
-    )

@@ -12,15 +12,13 @@ whatever width the content has. JSON is one document per look, a line each when 
 import functools
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeVar
 
 import click
-from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from routebook.cli.plain import json_text, plain
@@ -146,31 +144,6 @@ def console(*, stderr: bool = False) -> Console:
 class _Console(Console):
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError  # dealt with where the program ends
-
-
-def table_of(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    *,
-    title: str | None = None,
-    right: Sequence[str] = (),
-) -> Table:
-    """A table of plain cells; ``right`` names the columns of numbers."""
-    table = Table(
-        title=None if title is None else Text(plain(title), style="bold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    for column in columns:
-        table.add_column(
-            Text(plain(column)), justify="right" if column in right else "left", overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell)) for cell in row))
-    return table
 
 
 def say(text: str) -> None:

@@ -1,6 +1,6 @@
 """``routebook topics``: the topics NameServers know."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,11 +8,12 @@ import click
 from rich.console import RenderableType
 
 from routebook.audit.view import take_view
+from routebook.cli.columns import Column, Kind, table_of
 from routebook.cli.completion import complete_brokers, complete_clusters, complete_topics
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.outcomes import NotDone, confirm, heard, outcomes_of, show_outcomes, yes_option
-from routebook.cli.output import Output, json_option, output_options, table_of
+from routebook.cli.output import Output, json_option, output_options
 from routebook.cli.plain import word
 from routebook.cli.route import route_document
 from routebook.cli.subcommands import refuse_options
@@ -102,22 +103,47 @@ def _table(listing: Listing) -> RenderableType:
     if listing.routes is None:
         return "\n".join(word(topic) for topic in listing.topics)
     return table_of(
-        ["topic", "brokers", "read", "write"],
-        (_row(topic, listing.routes.get(topic)) for topic in listing.topics),
-        right=["read", "write"],
+        _COLUMNS, (_Listed(topic, listing.routes.get(topic)) for topic in listing.topics)
     )
 
 
-def _row(topic: str, route: TopicRoute | None) -> Sequence[object]:
-    """Queues are counted where they can be used."""
-    if route is None:
-        return topic, None, None, None
-    return (
-        topic,
-        ", ".join(queues.broker for queues in route.queues),
-        sum(queues.read_queues for queues in route.queues if queues.readable),
-        sum(queues.write_queues for queues in route.queues if queues.writable),
-    )
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A topic with its route; queues are counted where they can be used."""
+
+    topic: str
+    route: TopicRoute | None
+
+    @property
+    def brokers(self) -> str | None:
+        return (
+            None if self.route is None else ", ".join(queues.broker for queues in self.route.queues)
+        )
+
+    @property
+    def read(self) -> int | None:
+        return (
+            None
+            if self.route is None
+            else sum(q.read_queues for q in self.route.queues if q.readable)
+        )
+
+    @property
+    def write(self) -> int | None:
+        return (
+            None
+            if self.route is None
+            else sum(q.write_queues for q in self.route.queues if q.writable)
+        )
+
+
+_COLUMNS = (
+    Column[_Listed](None, "topic", lambda listed: listed.topic),
+    Column[_Listed](None, "brokers", lambda listed: listed.brokers, kind=Kind.PROSE),
+    Column[_Listed](None, "read", lambda listed: listed.read, kind=Kind.NUMBER),
+    Column[_Listed](None, "write", lambda listed: listed.write, kind=Kind.NUMBER),
+)
+"""JSON has the whole route of each."""
 
 
 def _document(listing: Listing) -> dict[str, Any]:

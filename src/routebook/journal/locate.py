@@ -41,7 +41,7 @@ def locate(folder: Path) -> Path:
         return found[0]
     if found:
         names = listed([path.name for path in found], most=_NAMED)
-        raise NoJournal(f"{folder} is no journal, and has several in it; name one: {names}")
+        raise NoJournal(f"{folder} is no journal, and has several in it; name one of {names}")
     raise NoJournal(
         f"there is no journal in {folder}; a node keeps it in the folder `{USUAL}` of its data"
         " folder (dataDir)"

@@ -9,7 +9,8 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from routebook.cli.output import Output, json_option, table_of
+from routebook.cli.columns import Column, Kind, documents_of, table_of
+from routebook.cli.output import Output, json_option
 from routebook.cli.plain import word
 from routebook.words import EXAMPLES, counted, listed
 from routebook_spark.commands.asking import (
@@ -105,21 +106,38 @@ def _shown(begin: datetime, end: datetime, nodes: Sequence[_Node]) -> Iterator[R
         elif not node.brokers:
             yield Text("no difference")
         else:
-            yield table_of(
-                ["cluster", "broker", "change", "members", "topics", "what"],
-                map(_row, node.brokers),
-                right=["topics"],
-            )
+            yield table_of(COLUMNS, node.brokers)
         for change in _COME_AND_GONE:
             row = node.changed(change)
             if row is not None:
                 yield Text(f"\n{counted(row.topics, 'topic')} {change}: {_named(row)}")
 
 
-def _row(row: "Row") -> tuple[object, ...]:
+def _what(row: "Row") -> str:
     ways = [way for way in row.ways or () if row.change == "changed"]
-    what = "\n".join(f"{way.what}: {counted(way.topics, 'topic')} ({_named(way)})" for way in ways)
-    return row.cluster, row.broker, row.change, "\n".join(row.members), row.topics, what
+    return "\n".join(f"{way.what}: {counted(way.topics, 'topic')} ({_named(way)})" for way in ways)
+
+
+COLUMNS = (
+    Column[Any]("cluster", "cluster", lambda row: row.cluster, drop=1),
+    Column[Any]("broker", "broker", lambda row: row.broker),
+    Column[Any]("change", "change", lambda row: row.change),
+    Column[Any]("members", "members", lambda row: list(row.members), "\n".join, Kind.PROSE),
+    Column[Any]("topics", "topics", lambda row: row.topics, kind=Kind.NUMBER),
+    Column[Any](None, "what", _what, kind=Kind.PROSE),
+    Column[Any](
+        "queues",
+        None,
+        lambda row: [
+            {
+                "what": way.what,
+                "topics": way.topics,
+                "examples": list(way.examples[:EXAMPLES]),
+            }
+            for way in row.ways or ()
+        ],
+    ),
+)
 
 
 def _named(row: "Row") -> str:
@@ -136,24 +154,7 @@ def _document(begin: datetime, end: datetime, nodes: Sequence[_Node]) -> dict[st
                 "node": node.name,
                 "known": node.unknown is None,
                 "why": node.unknown,
-                "brokers": [
-                    {
-                        "cluster": row.cluster,
-                        "broker": row.broker,
-                        "change": row.change,
-                        "members": list(row.members),
-                        "topics": row.topics,
-                        "queues": [
-                            {
-                                "what": way.what,
-                                "topics": way.topics,
-                                "examples": list(way.examples[:EXAMPLES]),
-                            }
-                            for way in row.ways or ()
-                        ],
-                    }
-                    for row in node.brokers
-                ],
+                "brokers": documents_of(COLUMNS, node.brokers),
                 "topics_came": _come_or_gone(node, "came"),
                 "topics_went": _come_or_gone(node, "went"),
             }
