@@ -187,7 +187,7 @@ def test_an_unknown_cluster_is_a_no_that_names_those_there_are(cluster: Fleet) -
     ran = cluster.run("topics", "--cluster", "edge")
 
     assert ran.exit_code == 1
-    assert "DefaultCluster, Edge" in ran.stderr
+    assert "DefaultCluster and Edge" in ran.stderr
 
 
 def test_system_topics_are_names_of_clusters_and_brokers(cluster: Fleet) -> None:
@@ -222,7 +222,7 @@ def test_topics_by_unit_flags(fleet: Fleet, option: str, expected: list[str]) ->
         ["--timeout", "0"],
         ["--namesrv-addr", "nowhere"],
         ["--access-key", "a"],
-        ["--json", "delete", "orders"],
+        ["--routes", "delete", "orders"],
     ],
 )
 def test_wrong_usage_is_told_from_a_no(cluster: Fleet, words: list[str]) -> None:
@@ -309,7 +309,7 @@ def test_an_unknown_broker_is_a_no_that_names_those_there_are(cluster: Fleet) ->
     ran = cluster.run("brokers", "broker-z")
 
     assert ran.exit_code == 1
-    assert "broker-a, broker-b, edge-1" in ran.stderr
+    assert "broker-a, broker-b and edge-1" in ran.stderr
 
 
 def test_clusters_tell_how_many_brokers_and_who_has_no_master(cluster: Fleet) -> None:

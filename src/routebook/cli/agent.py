@@ -11,8 +11,9 @@ import click
 from routebook import __version__
 from routebook.broker.config import AgentConfig, BadConfig, load
 from routebook.broker.fleet import Fleet
+from routebook.cli.errors import CannotStart
 from routebook.cli.logs import logging_to_stderr
-from routebook.cli.loops import CannotStart, finished, run_loop, say_now, stop_signals
+from routebook.cli.loops import finished, run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options, failure
 from routebook.client import NameServerError
 

@@ -30,6 +30,7 @@ from routebook.client import (
 from routebook.client.connection import Connection
 from routebook.client.dialing import dial, numeric_endpoints, resolved
 from routebook.client.node import Answer
+from routebook.client.reasons import why_not_connected
 from routebook.client.requests import checked, route_question
 from routebook.wire.address import Address
 from routebook.wire.codes import ResponseCode
@@ -193,7 +194,7 @@ async def _opened(node: Address, dialing: Dialing, tally: Tally) -> Connection |
     except TimeoutError:
         tally.failures["no connection in time"] += 1
     except OSError as error:
-        tally.failures[f"no connection: {error.strerror or error}"] += 1
+        tally.failures[f"no connection: {why_not_connected(error)}"] += 1
     return None
 
 

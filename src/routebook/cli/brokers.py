@@ -15,6 +15,7 @@ from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, output_options
 from routebook.cli.routetables import MEMBERS, Member, members_of
+from routebook.cli.suggestions import known_names
 from routebook.client import Address, BrokerGroup, ClusterView, NameServerClient
 
 
@@ -43,8 +44,8 @@ def brokers(asking: Asking, output: Output, name: str | None, topics: bool) -> N
         view = await client.cluster_view()
         groups = tuple(group for group in _groups(view) if name in (None, group.name))
         if name is not None and not groups:
-            known = ", ".join(view.brokers) or "none"
-            raise Negative(f"no broker is named {name}; registered at {client.chosen}: {known}")
+            known = known_names(name, view.brokers, client.chosen)
+            raise Negative(f"no broker is named {name}; {known}")
         if not topics or client.chosen is None:
             return Seen(client.chosen, groups, view, None)
         taken = await take_view(await client.on(client.chosen))

@@ -16,8 +16,9 @@ from routebook.cli.completion import complete_brokers
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.outcomes import heard
-from routebook.cli.output import Output, console, json_option, say
+from routebook.cli.output import Output, console, json_option, say, warn
 from routebook.cli.plain import plain
+from routebook.cli.suggestions import close_names
 from routebook.cli.writing import ROUND_S, NodeState, Round, WritePermission
 from routebook.client import Address, NameServerClient
 from routebook.words import listed
@@ -97,7 +98,9 @@ def _change(
         permission = WritePermission(client, broker, wanted=words.wanted)
         known = await permission.known()
         if not any(heard(known).values()):
-            raise Negative(f"no node knows a broker named {broker}; `routebook brokers` lists them")
+            close = close_names(broker, (await client.cluster_view()).brokers)
+            remedy = close or "`routebook brokers` lists them"
+            raise Negative(f"no node knows a broker named {broker}; {remedy}")
         told = await permission.tell()
         if not wait:
             return told
@@ -112,15 +115,15 @@ def _change(
     )
     _warn_of_given(broker, last)
     if last.ordered and not words.wanted:
-        say(
-            f"Warning: the order configuration of {_some(sorted(last.ordered))} names {broker}, and"
+        warn(
+            f"the order configuration of {_some(sorted(last.ordered))} names {broker}, and"
             " producers follow it whatever the permission; change it with `routebook kv put"
             " ORDER_TOPIC_CONFIG`"
         )
     strangers = [str(node) for node, state in last.nodes.items() if state.topics == 0]
     if strangers and not words.wanted:
-        say(
-            f"Warning: {', '.join(strangers)} knows no topic of {broker}; should it register there,"
+        warn(
+            f"{', '.join(strangers)} knows no topic of {broker}; should it register there,"
             " its topics are writable, so drain it again"
         )
     if not last.done:
@@ -133,15 +136,15 @@ def _warn_of_given(broker: str, last: Round) -> None:
     if last.blunt:
         kept = sorted({t for s in last.nodes.values() if s.told is not None for t in s.told.kept})
         known = f", {_some(kept)} among them" if kept else ""
-        say(
-            f"Warning: {', '.join(map(str, last.blunt))} cannot tell what was taken and gave write"
+        warn(
+            f"{', '.join(map(str, last.blunt))} cannot tell what was taken and gave write"
             f" permission to all topics of {broker}, also to those it registered without{known};"
             " a changed registration of the broker corrects that"
         )
     waiting = sorted({t for s in last.nodes.values() if s.told is not None for t in s.told.waiting})
     if waiting:
-        say(
-            f"Warning: the master of {broker} is away; {_some(waiting)} will be writable when it"
+        warn(
+            f"the master of {broker} is away; {_some(waiting)} will be writable when it"
             " registers again"
         )
 
@@ -156,7 +159,10 @@ def _progress(broker: str, words: Words) -> Iterator[Callable[[Round], None]]:
         for line in _lines(now, words):
             if line not in said:
                 said.add(line)
-                screen.print(Text(plain(line)))
+                if screen.is_terminal:
+                    screen.print(Text(plain(line)))  # above the bar
+                else:
+                    say(line)
 
     if not screen.is_terminal:
         yield say_news

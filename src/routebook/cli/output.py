@@ -21,6 +21,7 @@ import click
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from routebook.cli.errors import JSON_WANTED
 from routebook.cli.plain import json_text, plain
 
 Seen = TypeVar("Seen")
@@ -146,9 +147,36 @@ class _Console(Console):
         raise BrokenPipeError  # dealt with where the program ends
 
 
+def json_wanted() -> bool:
+    """Whether the command that runs was given --json, be it in the wrong place."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(JSON_WANTED))
+
+
 def say(text: str) -> None:
     """Progress and remarks, beside the output."""
-    click.echo(plain(text), err=True)
+    tell(note=text)
+
+
+def warn(text: str) -> None:
+    tell(warning=text)
+
+
+def tell(**said: object) -> None:
+    """One thing on standard error: as a sentence, or as an object on a line if JSON is wanted.
+
+    The first name is what it is: an error, a warning or a note.
+    """
+    if json_wanted():
+        click.echo(json_text(said), err=True)
+        return
+    kind, text = next(iter(said.items()))
+    sentence = plain(text) if kind == "note" else f"{kind.capitalize()}: {plain(text)}"
+    screen = console(stderr=True)
+    if screen.is_terminal:
+        screen.print(Text(sentence))  # which breaks no word
+    else:
+        click.echo(sentence, err=True)
 
 
 def _print(renderable: RenderableType) -> None:

@@ -11,8 +11,9 @@ from click.core import ParameterSource
 from routebook import __version__
 from routebook.broker.relay import DEFAULT_PORT, Relay, RelaySettings
 from routebook.broker.relaycache import MAX_BYTES
+from routebook.cli.errors import CannotStart
 from routebook.cli.logs import logging_to_stderr
-from routebook.cli.loops import CannotStart, run_loop, say_now, stop_signals
+from routebook.cli.loops import run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
 

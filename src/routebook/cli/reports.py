@@ -71,5 +71,8 @@ def reports_of_ours(reports: Reports) -> dict[Address, Report | NameServerError]
             f"{node}: {RELAY if isinstance(found, RelayReport) else FOREIGN}"
             for node, found in reports.items()
         )
-        raise Negative("; ".join(names))
+        raise Negative(
+            f"{'; '.join(names)}; only Routebook's nodes tell how they are, and `routebook doctor`"
+            " looks at NameServers of any kind"
+        )
     return ours

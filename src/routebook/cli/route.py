@@ -23,6 +23,7 @@ from routebook.cli.routetables import (
     mappings_document,
     members_of,
 )
+from routebook.cli.suggestions import close_names
 from routebook.client import (
     Address,
     NameServerClient,
@@ -58,7 +59,9 @@ def route(asking: Asking, output: Output, topic: str, all_nodes: bool) -> None:
         try:
             return await client.route(topic)
         except TopicNotFound as error:
-            raise Negative(_absent(topic, error)) from error
+            raise Negative(
+                f"{_absent(topic, error)}; {await known_topics(topic, client)}"
+            ) from error
 
     output.show(
         lambda: asking.run(found),
@@ -71,10 +74,16 @@ def route(asking: Asking, output: Output, topic: str, all_nodes: bool) -> None:
 
 def _absent(topic: str, error: TopicNotFound) -> str:
     remark = one_line(error.remark or "nothing more")
-    return (
-        f'no route for {topic}: {error.address} says "{remark}";'
-        " `routebook topics` lists those there are"
-    )
+    return f'no route for {topic}: {error.address} says "{remark}"'
+
+
+async def known_topics(topic: str, client: NameServerClient) -> str:
+    """Which topic may have been meant, or how to see those there are."""
+    try:
+        close = close_names(topic, await client.topics())
+    except NameServerError:
+        close = ""  # a node may keep its list to itself
+    return close or "`routebook topics` lists those there are"
 
 
 def _teller(node: Address | None, route: TopicRoute) -> str:

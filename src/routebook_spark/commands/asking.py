@@ -15,7 +15,7 @@ from routebook.words import exact
 if TYPE_CHECKING:
     from routebook_spark.questions import Routebook
 
-_FORMS = "2026-11-15T03:12:04Z, -15m, -2h30m or now"
+_FORMS = "2026-11-15T03:12:04Z, 03:12, 15m, 2h30m or now"
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -66,8 +66,8 @@ def diff(
     """Show which brokers and topics came, went or changed between two times.
 
     Not all that happened between them: a broker that left and came back is no difference. Times are
-    ISO times (2026-11-15T03:12:04Z; UTC without a zone), times before now (-15m, -2h30m, -1d) or
-    "now", by the clock of each node.
+    ISO times (2026-11-15T03:12:04Z; UTC without a zone), of the last 24 hours (08:30), before now
+    (15m, 2h30m, 1d) or "now", by the clock of each node.
     """
     with engine.lake("diff") as lake:
         from routebook_spark.questions import Routebook

@@ -66,8 +66,8 @@ def route(
     Where nobody knows whether a node answered at that time, what it knew last is told as probable,
     or nothing, with the reason.
 
-    Times are ISO times (2026-11-15T03:12:04Z; UTC without a zone), times before now (-15m, -2h30m,
-    -1d) or "now", by the clock of each node.
+    Times are ISO times (2026-11-15T03:12:04Z; UTC without a zone), of the last 24 hours (08:30),
+    before now (15m, 2h30m, 1d) or "now", by the clock of each node.
 
     Exit code 1 when no node had a route.
     """
