@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from benchmarks.attackcases import BYSTANDER_TOPIC, Attack, attacks, register
+from benchmarks.attack_cases import BYSTANDER_TOPIC, Attack, attacks, register
 from benchmarks.attackers import (
     Attacker,
     ServerGone,
@@ -30,7 +30,7 @@ from benchmarks.frames import UnexpectedAnswer, ask, connect
 from benchmarks.records import add_places, note, save
 from benchmarks.rows import REAL_SERVERS
 from benchmarks.servers import JAVA_HEAP, CannotRun, Launcher, two_cores
-from benchmarks.waitcases import Scale, body
+from benchmarks.wait_cases import Scale, body
 
 MEMORY_LIMIT = 3 << 30
 ADDRESS_SPACE_KB = 8 << 20

@@ -24,7 +24,7 @@ from benchmarks.records import Measured, add_places, note, save
 from benchmarks.rows import REAL_SERVERS, spread
 from benchmarks.servers import CannotRun, Launcher, Server, two_cores
 
-from routebook.broker import BrokerAgent, BrokerSettings, Topic
+from routebook.agent import BrokerAgent, BrokerSettings, Topic
 from routebook.client import NameServerClient
 from routebook.client.cache import POLL_S, RouteCache
 

@@ -34,7 +34,7 @@ from routebook.journal.folder import ACTIVE
 from routebook.journal.manifest import manifest_sha256
 from routebook.journal.record import CHAIN_START, Record, encode, hash_of
 from routebook.journal.segment import seal, summary_of
-from routebook.journal.snapshotfile import Snapshot, write
+from routebook.journal.snapshot_file import Snapshot, write
 from routebook.journal.view import View
 from routebook.slices import carried_out
 from routebook.state.model import Member, QueueShape, Registration, VersionStamp

@@ -24,7 +24,7 @@ from routebook_spark.commands.main import spark as commands
 from routebook_spark.jobs import gold_stages
 from routebook_spark.session import build_session
 from routebook_spark.silver.build import BROKER_GROUPS, silver_stages
-from routebook_spark.silver.news import all_news
+from routebook_spark.silver.new_records import all_as_new
 from routebook_spark.tables import GOLD, SEGMENTS, Lake
 
 THREADS = 2
@@ -80,9 +80,9 @@ def _making(name: str, lake: Lake) -> Callable[[], None]:
 
 
 def _find(name: str, lake: Lake) -> Callable[[], None]:
-    news = all_news(lake.read(SEGMENTS))
+    new = all_as_new(lake.read(SEGMENTS))
     gold = {table.name for table in GOLD}
-    stages = gold_stages(lake, news) if name in gold else silver_stages(lake, news)
+    stages = gold_stages(lake, new) if name in gold else silver_stages(lake, new)
     for table, make in stages:
         if table.name == name:
             return make

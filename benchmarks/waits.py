@@ -25,7 +25,7 @@ from pathlib import Path
 from benchmarks.frames import UnexpectedAnswer, connect, route_query
 from benchmarks.records import Measured, add_places, note, save
 from benchmarks.servers import CannotRun, Launcher, Server, two_cores
-from benchmarks.waitcases import Case, Scale, World, worlds
+from benchmarks.wait_cases import Case, Scale, World, worlds
 
 PIECE = 256 * 1024
 QUIET_S = 1.0

@@ -45,7 +45,7 @@ FIGURES = (
 # A broker: listens, registers with the agent, says where, and lives until it is killed.
 _BROKER = """
 import asyncio, sys
-from routebook.broker import BrokerAgent, BrokerSettings, Topic
+from routebook.agent import BrokerAgent, BrokerSettings, Topic
 async def hang_up(reader, writer):
     writer.close()
 async def main(name, nameservers, topic):

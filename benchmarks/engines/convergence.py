@@ -1,15 +1,20 @@
 """convergence by DuckDB and by Polars."""
 
 import polars as pl
+from benchmarks.engines.change_sightings import (
+    SIGHTINGS,
+    TIMED_SESSIONS,
+    moves_frame,
+    sightings_frame,
+)
 from benchmarks.engines.clocks import on_common_clock, on_common_clock_frame
 from benchmarks.engines.columns import DAY_MS, Scan, kept, of_one_fleet
-from benchmarks.engines.showings import SHOWINGS, TIMED_SESSIONS, moves_frame, showings_frame
 from benchmarks.engines.uncertainty import with_uncertainty, with_uncertainty_frame
 
+from routebook_spark.gold.change_sightings import JOINED, LEFT, TOPICS, WINDOW_MS
+from routebook_spark.gold.change_sightings import SUBJECT as FLEET_SUBJECT
 from routebook_spark.gold.convergence import CHANGE as FLEET_CHANGE
 from routebook_spark.gold.convergence import LATE_MS
-from routebook_spark.gold.showings import JOINED, LEFT, TOPICS, WINDOW_MS
-from routebook_spark.gold.showings import SUBJECT as FLEET_SUBJECT
 
 CHANGE = of_one_fleet(FLEET_CHANGE)
 SUBJECT = of_one_fleet(FLEET_SUBJECT)
@@ -17,10 +22,10 @@ _S, _C = ", ".join(SUBJECT), ", ".join(CHANGE)
 _ABOUT = ("topic", "what", "taken_back", "first_ms", "first_node")
 
 SQL = f"""
-    WITH timed_sessions AS ({TIMED_SESSIONS}), {SHOWINGS},
+    WITH timed_sessions AS ({TIMED_SESSIONS}), {SIGHTINGS},
     covers AS ({on_common_clock("node_coverage", "from_at", "to_at")}),
     nodes AS (SELECT DISTINCT node FROM node_coverage),
-    of_known AS (SELECT * FROM showings SEMI JOIN nodes USING (node)),
+    of_known AS (SELECT * FROM sightings SEMI JOIN nodes USING (node)),
     numbered AS (
         SELECT *, sum(begins::int) OVER (PARTITION BY {_S} ORDER BY at_ms, node, seq
                       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS number
@@ -96,8 +101,8 @@ def frame(table: Scan) -> pl.LazyFrame:
     covers = kept(on_common_clock_frame(table("node_coverage"), table, "from_at", "to_at"))
     nodes = covers.select("node").unique()
     moves = kept(moves_frame(table))
-    showings = showings_frame(table, moves).join(nodes, on="node", how="semi")
-    numbered = kept(_numbered(showings))
+    sightings = sightings_frame(table, moves).join(nodes, on="node", how="semi")
+    numbered = kept(_numbered(sightings))
     changes = _changes(numbered)
     shown = numbered.group_by(*CHANGE, "node").agg(pl.col("at_ms").min().alias("shown_ms"))
     first_ms, shown_ms = pl.col("first_ms"), pl.col("shown_ms")
@@ -109,13 +114,13 @@ def frame(table: Scan) -> pl.LazyFrame:
     return _rows(_seen(_listed(each, moves), covers), table)
 
 
-def _numbered(showings: pl.LazyFrame) -> pl.LazyFrame:
-    """Showings with the ``number`` of their change."""
+def _numbered(sightings: pl.LazyFrame) -> pl.LazyFrame:
+    """Sightings with the ``number`` of their change."""
     at_ms, state = pl.col("at_ms"), pl.col("state")
     again = state == state.shift().over(SUBJECT)
     at_once = at_ms - at_ms.shift().over(SUBJECT) <= WINDOW_MS
     return (
-        showings.sort(*SUBJECT, "at_ms", "node", "seq")
+        sightings.sort(*SUBJECT, "at_ms", "node", "seq")
         .with_columns((~(again & at_once).fill_null(False)).alias("begins"))
         .with_columns(pl.col("begins").cum_sum().over(SUBJECT).alias("number"))
     )

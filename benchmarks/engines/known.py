@@ -4,7 +4,7 @@ import polars as pl
 from benchmarks.engines.columns import Scan
 
 from routebook_spark.gold.known import LAST_MS
-from routebook_spark.silver.stays import OUT_OF_SIGHT
+from routebook_spark.silver.members import OUT_OF_SIGHT
 
 
 def known_units(unit_ms: int) -> str:

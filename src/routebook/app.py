@@ -39,20 +39,20 @@ from routebook.journal.errors import JournalError
 from routebook.journal.modes import Readers
 from routebook.journal.view import View
 from routebook.recovery import catch_up_kv, recover, restate, restore
-from routebook.server import kvfile, remoteconfig
-from routebook.server.available import memory_limit
-from routebook.server.catchup import CatchUp
-from routebook.server.chronicle import NODE_ID, Chronicle
+from routebook.server import kv_file, remote_config
+from routebook.server.available_memory import memory_limit
+from routebook.server.background import Upkeep, again_and_again
 from routebook.server.descriptors import connections_within
 from routebook.server.durable import clear_away
-from routebook.server.eventlog import log_event
-from routebook.server.kvfile import KvFile
-from routebook.server.lasting import Upkeep, again_and_again
-from routebook.server.loopclock import LoopClock
-from routebook.server.memorywatch import LOOK_EVERY_S, MemoryWatch
+from routebook.server.event_log import log_event
+from routebook.server.kv_catch_up import CatchUp
+from routebook.server.kv_file import KvFile
+from routebook.server.loop_clock import LoopClock
+from routebook.server.memory_watch import LOOK_EVERY_S, MemoryWatch
 from routebook.server.modes import warn_of_modes
 from routebook.server.notify import MinBrokerNotifier
-from routebook.server.remoteconfig import RemoteConfig
+from routebook.server.recorder import NODE_ID, Recorder
+from routebook.server.remote_config import RemoteConfig
 from routebook.server.service import Service
 from routebook.server.tls import client_context
 from routebook.server.windows import sum_up
@@ -95,7 +95,7 @@ class NameServer:
         self._settings = settings
         self._started_ms = _now_ms()
         self._upkeep = Upkeep()
-        self._clock = LoopClock(self._stalled, ticked=lambda: self._chronicle.note_awake())
+        self._clock = LoopClock(self._stalled, ticked=lambda: self._recorder.note_awake())
         self._revision = Revision()
         limits = settings.limits
         self._account = Account(
@@ -103,7 +103,7 @@ class NameServer:
             broker_percent=limits.broker_percent,
         )
         budgets = self._account.budgets
-        pairs = kvfile.load(settings.kv_path)
+        pairs = kv_file.load(settings.kv_path)
         self._kv = KvStore(
             self._revision,
             limits.max_kv_bytes,
@@ -127,7 +127,7 @@ class NameServer:
                 idle_ms=settings.listen.idle_timeout_s * 1000,
             ),
         )
-        self._chronicle = Chronicle(
+        self._recorder = Recorder(
             settings.memory,
             settings.data_dir,
             wall_ms=_wall_ms,
@@ -141,8 +141,8 @@ class NameServer:
         self._catch_up = CatchUp(
             self._kv_file,
             record=self._record,
-            note=self._chronicle.record,
-            queued=self._chronicle.queued,
+            note=self._recorder.record,
+            queued=self._recorder.queued,
             upkeep=self._upkeep,
         )
         self._remote_config = RemoteConfig(settings, self._revision, self._use, self._record)
@@ -167,14 +167,14 @@ class NameServer:
             update_config=self._remote_config.update,
             control=Control(
                 health=self.health,
-                recent=self._chronicle.recent,
+                recent=self._recorder.recent,
                 release_guard=self._release_guard,
                 remote=settings.allow_remote_config,
                 values_shown_to=settings.memory.kv_values_shown_to,
             ),
             erred=self._upkeep.erred,
         )
-        self._memory = MemoryWatch(self._account, shed=self._shed, pack=self._chronicle.pack)
+        self._memory = MemoryWatch(self._account, shed=self._shed, pack=self._recorder.pack)
         self._production = ProductionRoutes(settings.test_cluster)
         if settings.test_cluster.enabled:
             self._services.find_in_production = self._find_in_production
@@ -187,7 +187,7 @@ class NameServer:
 
     async def __aenter__(self) -> "NameServer":
         self._take_files()
-        own_files = (self._settings.data_dir / name for name in (NODE_ID, remoteconfig.FILE_NAME))
+        own_files = (self._settings.data_dir / name for name in (NODE_ID, remote_config.FILE_NAME))
         for path in (self._settings.kv_path, *own_files):
             clear_away(path)  # what killed nodes left half written
         self._upkeep.watch(asyncio.get_running_loop())
@@ -195,7 +195,7 @@ class NameServer:
             view = await self._remembered()
             recovered = self._recover(view)
             changed: Iterator[Event] = iter(())
-            if self._chronicle.folder is not None:
+            if self._recorder.folder is not None:
                 # The file of pairs is written before the journal, and by others in between.
                 changed = catch_up_kv(view.kv, self._kv.tables, self._revision)
             self._service = Service(
@@ -206,15 +206,15 @@ class NameServer:
                 budgets=self._account.budgets,
                 upkeep=self._upkeep,
             )
-            self._chronicle.pause = self._service.after_others
+            self._recorder.pause = self._service.after_others
             await self._service.start()
         except BaseException:
             self._upkeep.unwatch()
-            await self._chronicle.stop()
+            await self._recorder.stop()
             self._kv_file.close()
             raise
         self._remote_config.set_shown("listenPort", str(self.port))
-        identity = self._chronicle.identity
+        identity = self._recorder.identity
         self._record(
             [
                 NodeStarted(
@@ -231,7 +231,7 @@ class NameServer:
             ]
         )
         self._catch_up.tell(changed)
-        self._chronicle.start()
+        self._recorder.start()
         self._tasks = [
             asyncio.create_task(
                 again_and_again(
@@ -275,10 +275,10 @@ class NameServer:
         try:
             self._kv_file.open()
         except SettingsError:
-            self._chronicle.refuse_taken()  # two nodes with one home: that is the whole of it
+            self._recorder.refuse_taken()  # two nodes with one home: that is the whole of it
             raise
         try:
-            self._chronicle.open()
+            self._recorder.open()
         except BaseException:
             self._kv_file.close()
             raise
@@ -296,11 +296,11 @@ class NameServer:
         await self._service.stop()
         await self._notifier.stop()
         await self._production.close()
-        await self._catch_up.finished()
+        await self._catch_up.wait()
         await self._kv_file.flush()
         for events in chain(self._summing, self._window()):
             self._record(events)
-        self._chronicle.tell_rest(last=True)
+        self._recorder.tell_rest(last=True)
         self._record(
             [
                 NodeStopped(
@@ -312,7 +312,7 @@ class NameServer:
                 )
             ]
         )
-        await self._chronicle.stop()
+        await self._recorder.stop()
         self._kv_file.close()
         self._upkeep.unwatch()
 
@@ -337,13 +337,13 @@ class NameServer:
     def health(self) -> dict[str, object]:
         """How the node is, for people and for programs that watch it."""
         members = self._routes.members.live()
-        journal = self._chronicle.status()
+        journal = self._recorder.status()
         guard = self._guard_status()
         memory = self._memory_status()
         return {
-            "node": self._chronicle.node_id,
-            "fleet": self._chronicle.identity.fleet,
-            "incarnation": self._chronicle.identity.incarnation,
+            "node": self._recorder.node_id,
+            "fleet": self._recorder.identity.fleet,
+            "incarnation": self._recorder.identity.incarnation,
             "version": __version__,
             "address": self.address,
             "uptime_ms": _now_ms() - self._started_ms,
@@ -367,7 +367,7 @@ class NameServer:
     def _memory_status(self) -> dict[str, object]:
         return self._memory.status(
             {
-                Kind.RECORDS: self._chronicle.latest_by_host,
+                Kind.RECORDS: self._recorder.latest_by_host,
                 Kind.DECODING: self._services.decoding.by_host,
                 Kind.PENDING: self._kv_file.waiting_bytes,
                 **(self._service.memory() if self._service is not None else {}),
@@ -411,7 +411,7 @@ class NameServer:
 
     async def _remembered(self) -> View:
         """What the journal says the node knew."""
-        folder = self._chronicle.folder
+        folder = self._recorder.folder
         if folder is None:
             return View()
         try:
@@ -422,7 +422,7 @@ class NameServer:
 
     def _recover(self, view: View) -> int:
         """Go on with what the node knew; how many brokers that is."""
-        self._revision.value = self._chronicle.revision_after(view.revision)
+        self._revision.value = self._recorder.revision_after(view.revision)
         if not self._settings.memory.warm_restart:
             self._routes.members.skip_generations(view.generation)
             return 0
@@ -434,12 +434,12 @@ class NameServer:
                 self._routes.topics.entries,
             )
         if view.unsure:
-            self._chronicle.state_anew()
+            self._recorder.state_anew()
         return recovered
 
     def _record(self, events: Iterable[Event]) -> None:
         for event in events:
-            if self._chronicle.record(event):
+            if self._recorder.record(event):
                 log_event(event)
             if isinstance(event, _NOTES):
                 continue  # nothing changed
@@ -484,11 +484,11 @@ class NameServer:
         return released
 
     async def _sum_up(self) -> None:
-        self._summing = self._window(silent=self._chronicle.last_seq == self._window_began_seq)
+        self._summing = self._window(silent=self._recorder.last_seq == self._window_began_seq)
         for events in self._summing:
             self._record(events)
             await asyncio.sleep(0)
-        self._window_began_seq = self._chronicle.last_seq
+        self._window_began_seq = self._recorder.last_seq
 
     def _window(self, *, silent: bool = False) -> Iterator[list[Event]]:
         """``silent``: nothing was recorded in the window; then say at least that it was."""
@@ -506,7 +506,7 @@ class NameServer:
     def _report_settings(self) -> None:
         data_dir, kv_path = self._settings.data_dir, self._settings.kv_path
         logger.info("routebook %s, data folder %s", __version__, data_dir)
-        folder = self._chronicle.folder
+        folder = self._recorder.folder
         warn_of_modes(data_dir, folder, kv_path, Readers(self._settings.memory.readable_by))
         if self._fewer:
             logger.info("%s", self._fewer)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from routebook.settingtexts import Network, parse
+from routebook.setting_values import Network, parse
 
 LEAST_MEMORY = 192 * 2**20  # as in state.account
 

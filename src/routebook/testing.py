@@ -15,14 +15,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from routebook.agent import BrokerSettings, Outcome, Topic
 from routebook.app import NameServer
-from routebook.broker import BrokerSettings, Outcome, Topic
-from routebook.broker.simulated import SimulatedBroker, spare_address
 from routebook.client.client import NameServerClient as AsyncClient
 from routebook.client.client import NodeClient
 from routebook.client.errors import NameServerError
 from routebook.client.sync import LoopThread, NameServerClient
 from routebook.settings import SettingsError, make_settings
+from routebook.simulation.broker import SimulatedBroker, spare_address
 
 NOTICE_S = 5.0  # for nodes to see that a broker is gone
 PORT_S = 5.0  # for a port to be free again

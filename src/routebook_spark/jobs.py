@@ -30,7 +30,7 @@ from routebook_spark.gold.forecast import capacity_forecast
 from routebook_spark.gold.heartbeats import heartbeat_health
 from routebook_spark.gold.pairs import first_touched
 from routebook_spark.silver.build import silver_stages
-from routebook_spark.silver.news import News, all_news, news_since
+from routebook_spark.silver.new_records import NewRecords, all_as_new, new_since
 from routebook_spark.tables import Lake, Table
 
 _BUILD = "build"
@@ -71,8 +71,8 @@ def build(
     segments = lake.read(tables.SEGMENTS)
     batch = were_taken(segments).agg(F.max("batch")).collect()[0][0] or 0
     done = _done(lake)
-    news = all_news(segments) if full or not done else news_since(segments, done)
-    if news is None or not news.since:
+    new = all_as_new(segments) if full or not done else new_since(segments, done)
+    if new is None or not new.since:
         return Built(None, (), ())
 
     def made(stage: tuple[Table, Callable[[], None]]) -> Stage:
@@ -83,22 +83,26 @@ def build(
         rows = lake.read(table).count()  # Delta Lake knows without reading them
         return Stage(table.name, rows, time.perf_counter() - began)
 
-    silver = [made(stage) for stage in silver_stages(lake, news)]
+    silver = [made(stage) for stage in silver_stages(lake, new)]
     # Gold reads silver when silver is there: a frame of a table is of the moment it was made. Its
     # tables do not know of each other: while one is planned, another one is computed.
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        gold = list(pool.map(made, gold_stages(lake, news)))
+        gold = list(pool.map(made, gold_stages(lake, new)))
     lake.replace(SKEW_IN_GOLD, lake.read(tables.CLOCK_SKEW))
     _note(lake, batch)
-    return Built(news.from_day, tuple(sorted({each.node for each in news.since})), (*silver, *gold))
+    return Built(
+        new.from_day,
+        tuple(sorted({each.node for each in new.since})),
+        (*silver, *gold),
+    )
 
 
-def gold_stages(lake: Lake, news: News) -> Iterator[tuple[Table, Callable[[], None]]]:
+def gold_stages(lake: Lake, new: NewRecords) -> Iterator[tuple[Table, Callable[[], None]]]:
     """The tables of gold, and how each is brought up to date once those of silver are."""
     events, versions = lake.read(tables.EVENTS), lake.read(tables.ROUTE_VERSIONS)
     sessions, suspects = lake.read(tables.BROKER_SESSIONS), lake.read(tables.SUSPECT_TIMES)
     coverage, skew = lake.read(tables.NODE_COVERAGE), lake.read(tables.CLOCK_SKEW)
-    day = None if news.from_day is None else first_touched(skew, _since(lake, news.from_day))
+    day = None if new.from_day is None else first_touched(skew, _since(lake, new.from_day))
     rows: dict[Table, Callable[[DataFrame], DataFrame]] = {
         tables.BROKER_AVAILABILITY: lambda _: broker_availability(
             sessions, suspects, coverage, skew, from_day=day

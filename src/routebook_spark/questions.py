@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 
 from routebook_spark import tables
 from routebook_spark.answers import timeline
-from routebook_spark.answers.asof import ENDED, PROBABLY, earliest_day, moments
+from routebook_spark.answers.as_of import ENDED, PROBABLY, earliest_day, moments
 from routebook_spark.answers.differences import by_broker, differences, topics_come_and_gone
-from routebook_spark.answers.routesat import ROUTE, routes_at
+from routebook_spark.answers.routes_at import ROUTE, routes_at
 from routebook_spark.errors import PipelineError
 from routebook_spark.schemas import WITNESS
 from routebook_spark.tables import Lake, Table

@@ -7,7 +7,7 @@ of them is ever null. What each table means, with one row explained, is in docs/
 
 from pyspark.sql.types import ArrayType, MapType
 
-from routebook_spark.journalschemas import (
+from routebook_spark.journal_schemas import (
     ADDRS,
     BOOLEAN,
     DATA,

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 
 from routebook_spark import schemas
 from routebook_spark.evolution import as_now, lacks
+from routebook_spark.local_frame import local_frame
 from routebook_spark.schemas import FILLED
-from routebook_spark.smallframes import small_frame
 
 OPEN = date(9999, 12, 31)
 """``until_day`` of what has not ended."""
@@ -84,7 +84,7 @@ class Lake:
 
     def read(self, table: Table) -> DataFrame:
         if not self.exists(table):
-            return small_frame(self.spark, table.schema, [])
+            return local_frame(self.spark, table.schema, [])
         return as_now(self.spark.read.format("delta").load(self.path(table)), table.schema)
 
     def delta(self, table: Table) -> DeltaTable:
@@ -120,7 +120,7 @@ class Lake:
         if any(name in FILLED for name in set(table.schema.names) - set(stored.names)):
             _writer(table, self.read(table)).mode("overwrite").save(self.path(table))
         else:
-            nothing = small_frame(self.spark, table.schema, [])
+            nothing = local_frame(self.spark, table.schema, [])
             _writer(table, nothing).mode("append").save(self.path(table))
 
 

@@ -19,7 +19,7 @@ from differential.canonical import (
     quoted_plain,
 )
 from differential.content import Content, content, skips_bare_keys
-from differential.javahash import BROKER_TABLE, LIVE_TABLE, walk
+from differential.java_hash import BROKER_TABLE, LIVE_TABLE, walk
 from differential.rendering import Writer
 from differential.rules import Rule
 from differential.steps import (

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from differential.canonical import SOME_ADDRESS, bean, mapping, unordered
-from differential.javahash import HASH_MAP, walk
+from differential.java_hash import HASH_MAP, walk
 from differential.rendering import Writer
 from differential.rules import Rule
 from differential.steps import GetRoute, Listing, Profile, Queues

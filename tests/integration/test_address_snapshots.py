@@ -8,7 +8,7 @@ import pytest
 from routebook.client.errors import NoNameServers
 from routebook.client.sources import HttpAddresses
 from routebook.wire.address import Address
-from support.addressservice import AddressService, address_service, nobody, text
+from support.address_service import AddressService, address_service, nobody, text
 
 ONE, TWO, THREE = (Address("10.0.0.1", 9876), Address("10.0.0.2", 9876), Address("::1", 9877))
 

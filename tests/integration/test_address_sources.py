@@ -16,7 +16,7 @@ import pytest
 from routebook.client.errors import NoNameServers
 from routebook.client.sources import HttpAddresses, find_source
 from routebook.wire.address import Address
-from support.addressservice import (
+from support.address_service import (
     AddressService,
     Answer,
     address_service,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from routebook import __version__
-from routebook.broker.config import load
-from routebook.broker.settings import SETTING_NAMES, BrokerSettings
+from routebook.agent.config import load
+from routebook.agent.settings import SETTING_NAMES, BrokerSettings
 from routebook.client import TopicRoute
 from routebook.client.sync import NameServerClient
 from routebook.testing import LocalNode, Workbench

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from routebook.agent import BrokerAgent, BrokerSettings, Outcome, Topic
 from routebook.app import NameServer
-from routebook.broker import BrokerAgent, BrokerSettings, Outcome, Topic
 from routebook.client import Address, NameServerClient, NoNameServers
 from support.leaks import nothing_left_behind
 from support.misbehaving import Server, silence
@@ -251,7 +251,7 @@ class ChangingSource:
 async def test_the_list_of_nodes_is_followed_and_outlives_a_source_that_fails(
     nodes: list[NameServer], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("routebook.broker.agent.FIRST_REFRESH_S", 0.02)
+    monkeypatch.setattr("routebook.agent.agent.FIRST_REFRESH_S", 0.02)
     source = ChangingSource(nodes[0].address)
     async with nothing_left_behind(), BrokerAgent(settings(), source, topics=TOPICS):
         source.found = (nodes[1].address,)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from routebook.agent import BrokerAgent, BrokerSettings, DataVersion, Topic
 from routebook.app import NameServer
-from routebook.broker import BrokerAgent, BrokerSettings, DataVersion, Topic
 from routebook.client import Address, NameServerClient
 from routebook.wire import bodies
 from routebook.wire.codes import RequestCode, ResponseCode
@@ -166,8 +166,8 @@ async def test_a_single_topic_is_preceded_by_an_empty_registration_on_each_new_c
 async def test_registrations_go_on_by_themselves(
     node: RecordingNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("routebook.broker.agent.FIRST_ROUND_S", 0.01)
-    monkeypatch.setattr("routebook.broker.settings.SHORTEST_PERIOD_S", 0.01)
+    monkeypatch.setattr("routebook.agent.agent.FIRST_ROUND_S", 0.01)
+    monkeypatch.setattr("routebook.agent.settings.SHORTEST_PERIOD_S", 0.01)
     async with BrokerAgent(settings(register_period_s=0.01), node.address, topics=TOPICS):
         await soon("rounds", lambda: len(node.requests) >= 4)
         assert set(node.codes()) == {REGISTER}

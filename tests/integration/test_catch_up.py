@@ -5,7 +5,7 @@ from pathlib import Path
 
 from routebook.events import Cause, KvChanged
 from routebook.recovery import recover
-from routebook.server.catchup import TOLD_AT_ONCE
+from routebook.server.kv_catch_up import TOLD_AT_ONCE
 from support import raw
 from support.memories import check_sound, events_of, journal_of
 from support.nodes import local_node

@@ -14,7 +14,7 @@ from routebook.cli.main import cli
 from support.brokers import Broker
 from support.builders import mapping_info
 from support.fleet import Fleet
-from support.journalfolders import write_journal
+from support.journal_folders import write_journal
 from support.stories import Story
 
 WIDTHS = (60, 80, 120)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from routebook.broker import BrokerAgent, BrokerSettings, Topic
+from routebook.agent import BrokerAgent, BrokerSettings, Topic
 from routebook.client import AllNodesFailed, NameServerClient, NameServerError
 from routebook.client.cache import RouteCache
 from routebook.client.changes import BrokerDisappeared, RouteChange

@@ -127,8 +127,8 @@ def test_every_setting_named_among_the_limits_is_one() -> None:
     assert named <= set(KEYS)
 
 
-ROOMS = ("wire", "handlers", "state", "server", "journal", "cli.lograte")
-NO_BOUNDS_ON_PEERS = ("wire.enrolment",)  # what is written by us
+ROOMS = ("wire", "handlers", "state", "server", "journal", "cli.log_rate")
+NO_BOUNDS_ON_PEERS = ("wire.broker_requests",)  # what is written by us
 
 
 def test_every_constant_that_bounds_a_peer_is_among_the_limits_with_its_value() -> None:

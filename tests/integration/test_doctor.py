@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from routebook.agent import Topic
 from routebook.audit.doctor import NAMES
-from routebook.broker import Topic
 from routebook.cli.main import cli
 from routebook.testing import LocalNodes, Workbench
 from support import raw

@@ -11,11 +11,11 @@ from pathlib import Path
 from time import thread_time
 
 from routebook.handlers.memo import AnswerMemo
-from routebook.handlers.services import Answer, Caller
+from routebook.handlers.services import Caller, HandlerResult
 from routebook.handlers.tally import QueryTally
 from routebook.server import pending
 from routebook.server.port import SLICE_S, Port
-from routebook.server.rota import ROOMS, TRIAL_S, Lane
+from routebook.server.scheduler import ROOMS, TRIAL_S, Lane
 from routebook.settings import make_settings
 from routebook.slices import NO_WAY_BACK, Slices
 from routebook.wire.command import Command, Reply
@@ -37,7 +37,7 @@ class Bench:
         self.slices: list[str] = []
         self.finished: list[str] = []
 
-    def dispatch(self, request: Command, caller: Caller) -> Answer:
+    def dispatch(self, request: Command, caller: Caller) -> HandlerResult:
         who = str(request.ext_fields["who"])
         number = int(str(request.ext_fields["slices"]))
         if not number:

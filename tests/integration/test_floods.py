@@ -17,7 +17,7 @@ from routebook.events import (
     StateRestated,
 )
 from routebook.journal.folder import list_folder
-from routebook.server import chronicle
+from routebook.server import recorder
 from support import raw
 from support.brokers import Broker
 from support.builders import registration_body
@@ -112,7 +112,7 @@ async def test_a_flood_of_changes_leaves_what_came_before_it(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is served all the same; the journal says that it does not know, and later all anew."""
-    monkeypatch.setattr(chronicle, "QUIET_MS", 50)
+    monkeypatch.setattr(recorder, "QUIET_MS", 50)
     chance = random.Random(4)
     opaque = count(1)
     async with stopping_first(tmp_path, **SMALL) as (node, peer):

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from routebook.cli import history as command
 from routebook.cli import progress
+from routebook.cli.history import command
 from routebook.events import RouteQueries, StaticMapping
 from routebook.journal.folder import ACTIVE, list_folder
 from support.fleet import Ran, run_program
-from support.journalfolders import write_journal
+from support.journal_folders import write_journal
 from support.stories import Story, ms
 
 TOPICS = [f"t{number:03}" for number in range(118)] + ["orders", "payments"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from routebook.server.kvclaim import Found, claim_kv_file
+from routebook.server.kv_claim import Found, claim_kv_file
 from routebook.settings import SettingsError
 from support import raw
 from support.memories import files_in, health

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from routebook import app
-from routebook.server.kvfile import KvFile
+from routebook.server.kv_file import KvFile
 from routebook.state.kv import KvStore
 from routebook.state.revision import Revision
 from support import raw

@@ -19,7 +19,7 @@ from routebook.events import (
     TopicsChanged,
 )
 from routebook.journal.record import Record, decode
-from routebook.server.chronicle import MAX_RECENT
+from routebook.server.recorder import MAX_RECENT
 from routebook.wire.codes import RequestCode
 from support import raw
 from support.brokers import Broker

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from support import tablecosts
+from support import table_costs
 
 ALLOCATOR = 2 * 1024 * 1024  # pages it has begun
 LEAST_PERCENT = 20  # of what is charged: an account that charges for nothing refuses for nothing
 
 
-@pytest.mark.parametrize("case", [*tablecosts.CASES, *tablecosts.PAIRS])
+@pytest.mark.parametrize("case", [*table_costs.CASES, *table_costs.PAIRS])
 def test_the_account_charges_at_least_what_the_tables_take(case: str) -> None:
-    script = Path(tablecosts.__file__)
+    script = Path(table_costs.__file__)
     ran = subprocess.run(
         [sys.executable, str(script), case], capture_output=True, text=True, check=True, timeout=60
     )

@@ -23,10 +23,10 @@ from routebook.events import (
 from routebook.journal.folder import ACTIVE
 from routebook.journal.replay import replay
 from routebook.journal.verify import verify
-from routebook.server import chronicle
+from routebook.server import recorder
 from routebook.settings import SettingsError
 from support import raw
-from support.baddisk import BadDisk
+from support.bad_disk import BadDisk
 from support.brokers import Broker
 from support.builders import compressed_body, registration_body
 from support.memories import (
@@ -143,7 +143,7 @@ def test_files_of_another_kind_in_the_folder_are_said_so(
     data.mkdir(parents=True)
     spoil(data)
     with pytest.raises(SettingsError, match=sentence):
-        local_node(tmp_path)._chronicle.open()
+        local_node(tmp_path)._recorder.open()
 
 
 async def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_a_full_disk_delays_nobody_and_the_loss_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = journal_of(tmp_path)
-    monkeypatch.setattr(chronicle, "MAX_QUEUED", 20)
+    monkeypatch.setattr(recorder, "MAX_QUEUED", 20)
     disk = BadDisk(folder, monkeypatch)
 
     def journal(node: NameServer) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from routebook.broker import Topic
+from routebook.agent import Topic
 from routebook.client import NameServerClient, NameServerError
 from routebook.testing import NotRegistered, Workbench
 from support.leaks import open_sockets

@@ -18,7 +18,7 @@ from routebook.events import (
 from routebook.journal.record import Record, decode
 from routebook.journal.replay import replay
 from routebook.journal.view import View
-from routebook.server import latest, past
+from routebook.server import latest_records, past
 from support import raw
 from support.brokers import Broker
 from support.memories import journal_of, names, stopping_first, written
@@ -137,7 +137,7 @@ def test_a_large_journal_is_read_on_the_loop_that_a_node_runs_on(
 async def test_what_was_forgotten_is_read_from_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(latest, "MAX_RECORDS", 3)
+    monkeypatch.setattr(latest_records, "MAX_RECORDS", 3)
     async with with_brokers(tmp_path) as peer:
         for value in "wxyz":
             await peer.call(raw.PUT_KV, namespace="n", key="other", value=value)
@@ -188,7 +188,7 @@ async def test_without_a_journal_there_is_a_state_until_something_is_forgotten(
         fields, records = await told(peer)
         assert fields["state"] == "yes"
         assert played(records).kv == {"n": {"k": "v"}}
-        monkeypatch.setattr(latest, "MAX_RECORDS", 1)
+        monkeypatch.setattr(latest_records, "MAX_RECORDS", 1)
         await BROKERS[1].register(peer)
         fields, _ = await told(peer)
         assert fields["state"] == "no"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from routebook.app import NameServer
-from routebook.broker.relay import Relay, RelaySettings
-from routebook.broker.rendering import RouteForms
+from routebook.relay.relay import Relay, RelaySettings
+from routebook.relay.rendering import RouteForms
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
 from support import raw
 from support.brokers import Broker

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from routebook.app import NameServer
-from routebook.broker.relayupstream import MAX_ASKING
+from routebook.relay.upstream import MAX_ASKING
 from support import raw
 from support.brokers import Broker
 from support.health import HEALTH
@@ -63,7 +63,7 @@ async def test_refreshing_goes_on_after_a_mistake_of_ours_which_health_tells(
 async def test_a_relay_goes_on_without_nodes_says_so_and_is_fresh_when_they_are_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="routebook.broker")
+    caplog.set_level(logging.INFO, logger="routebook.relay")
     questions: list[tuple[int, dict[str, str]]] = [
         (raw.ROUTE, {"topic": "orders"}),
         (raw.CLUSTER_INFO, {}),

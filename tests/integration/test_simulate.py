@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from routebook.broker.faults import Fault, FaultKind
-from routebook.broker.simulation import Happened, SimulatedCluster
 from routebook.cli.main import cli
 from routebook.client import NameServerClient, TopicRoute
+from routebook.simulation.cluster import Happened, SimulatedCluster
+from routebook.simulation.faults import Fault, FaultKind
 from routebook.wire.answers import BrokerGroup
 from support.nodes import NodeProcess, local_node
 from support.programs import Program

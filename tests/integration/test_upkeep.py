@@ -9,12 +9,12 @@ import pytest
 from routebook import app
 from routebook.events import RecordsLost
 from routebook.handlers import dispatch
-from routebook.journal import scribe
+from routebook.journal import writer_thread
 from routebook.journal.reader import read
 from routebook.journal.record import Record, encode
 from routebook.journal.sealer import Sealer
 from routebook.server import tls, windows
-from routebook.server.kvclaim import KvClaim
+from routebook.server.kv_claim import KvClaim
 from routebook.settings import TlsSettings
 from routebook.slices import Slices
 from support import raw
@@ -70,7 +70,7 @@ def test_a_record_whose_encoding_fails_with_an_error_of_any_type_is_told_as_lost
             raise Odd("no line")
         return encode(record, before)
 
-    monkeypatch.setattr(scribe, "encode", odd)
+    monkeypatch.setattr(writer_thread, "encode", odd)
     with opened(tmp_path) as writer:
         for number in (1, 2, 3):
             writer.append(numbered(number))

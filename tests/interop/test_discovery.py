@@ -11,7 +11,7 @@ from interop.support.cluster import create_topic
 from interop.support.launcher import Launcher
 from interop.support.peers import BROKER_VERSIONS, NEW, OLD
 from interop.support.servers import NameServerProcess
-from routebook.broker import BrokerAgent, BrokerSettings, Topic
+from routebook.agent import BrokerAgent, BrokerSettings, Topic
 from routebook.client import (
     Address,
     BrokerGroup,

@@ -62,7 +62,7 @@ def main() -> int:
 def _full_disk() -> int:
     tests = Path(__file__).resolve().parents[1]
     with tempfile.TemporaryDirectory() as folder:
-        script = [sys.executable, "-m", "killrounds.fulldisk", folder]
+        script = [sys.executable, "-m", "killrounds.full_disk", folder]
         path = os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")])
         return subprocess.call(
             ["unshare", "--map-root-user", "--mount", *script],

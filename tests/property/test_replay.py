@@ -20,15 +20,15 @@ from routebook.events import Cause, Event, NodeStarted, RecordsLost, StateRestat
 from routebook.journal.folder import ACTIVE
 from routebook.journal.record import CHAIN_START, Record, decode, encode, hash_of
 from routebook.journal.replay import replay
-from routebook.journal.snapshotfile import Snapshot
-from routebook.journal.snapshotfile import decode as decode_snapshot
-from routebook.journal.snapshotfile import encode as encode_snapshot
+from routebook.journal.snapshot_file import Snapshot
+from routebook.journal.snapshot_file import decode as decode_snapshot
+from routebook.journal.snapshot_file import encode as encode_snapshot
 from routebook.journal.view import View
 from routebook.recovery import restate, restore
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import QueueShape
 from routebook.state.routes import RouteTable
-from support.routemachine import ALL_TOPICS, RouteTableMachine, Saying
+from support.route_machine import ALL_TOPICS, RouteTableMachine, Saying
 
 KEYS = st.sampled_from(["k1", "k2"])
 Facts = dict[str, Any]

@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from routebook_spark.session import QUIET, build_session
 from routebook_spark.tables import Lake
-from support.smallspark import JAVA, SETTINGS
-from support.twofleets import TwoFleets
-from support.twofleets import two_fleets as both_made
+from support.small_spark import JAVA, SETTINGS
+from support.two_fleets import TwoFleets
+from support.two_fleets import two_fleets as both_made
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 1500  # for a test with what is made for the others of its module, on busy cores

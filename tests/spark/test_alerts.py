@@ -10,18 +10,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from routebook.journal.record import Record
-from routebook_spark.alerts.board import Board
+from routebook_spark.alerts.alert_rules import FORGET_MS, forget, look_at
+from routebook_spark.alerts.bucket_state import BucketState
 from routebook_spark.alerts.facts import BUCKETS, FACTS, Fact
 from routebook_spark.alerts.limits import Limits
-from routebook_spark.alerts.lookout import FORGET_MS, forget, look_at
 from routebook_spark.gold.forecast import FIXED_BYTES, TOPIC_BYTES
-from support import watchsleepers as sleepers
-from support import watchstories as stories
-from support.sparkhistories import histories
-from support.watchevents import T0_MS, witnessed
-from support.watchruns import Ending, Witness, endings, facts_of, gone_through, triggered
-from support.watchsleepers import Story
-from support.watchstories import STORIES, journals_of
+from support import watch_sleepers as sleepers
+from support import watch_stories as stories
+from support.spark_histories import histories
+from support.watch_events import T0_MS, witnessed
+from support.watch_runs import Ending, Witness, endings, facts_of, gone_through, triggered
+from support.watch_sleepers import Story
+from support.watch_stories import STORIES, journals_of
 
 # Room for 41 topics with names of 8 letters before it is too close to the limit.
 LIMITS = Limits(frame_bytes=round((FIXED_BYTES + 41 * (TOPIC_BYTES + 2 * 8)) / 0.75))
@@ -427,16 +427,16 @@ def test_alerts_are_the_same_however_records_are_cut_into_triggers(
 def test_brokers_that_left_are_forgotten_after_a_day(told: Mapping[str, list[Fact]]) -> None:
     some = told["brokers_vanish_together"]
     mine = [fact for fact in some if fact.broker == "broker-0"]
-    board = Board(LIMITS)
-    look_at(board, [fact for fact in some if fact.bucket == mine[0].bucket])
-    [node] = board.nodes.values()
+    bucket = BucketState(LIMITS)
+    look_at(bucket, [fact for fact in some if fact.bucket == mine[0].bucket])
+    [node] = bucket.nodes.values()
     node.clock_ms += 10 * FORGET_MS  # it goes on writing
     left_ms = T0_MS + 10_000
-    forget(board, now_ms=left_ms + FORGET_MS)
-    assert [m.listed for m in board.each_member() if m.broker == "broker-0"] == [False]
-    forget(board, now_ms=left_ms + FORGET_MS + 1)
-    assert [m for m in board.each_member() if m.broker == "broker-0"] == []
-    assert all(member.listed for member in board.each_member())
+    forget(bucket, now_ms=left_ms + FORGET_MS)
+    assert [m.listed for m in bucket.each_member() if m.broker == "broker-0"] == [False]
+    forget(bucket, now_ms=left_ms + FORGET_MS + 1)
+    assert [m for m in bucket.each_member() if m.broker == "broker-0"] == []
+    assert all(member.listed for member in bucket.each_member())
 
 
 def test_a_node_is_forgotten_a_day_after_its_last_record_with_its_alerts(
@@ -444,10 +444,10 @@ def test_a_node_is_forgotten_a_day_after_its_last_record_with_its_alerts(
 ) -> None:
     some = told["one_node_is_told_other_queues"]
     mine = [fact for fact in some if fact.broker == "broker-a"]
-    board = Board(LIMITS)
-    [raised] = look_at(board, [fact for fact in some if fact.bucket == mine[0].bucket])
-    assert forget(board, now_ms=T0_MS + 200_000 + FORGET_MS) == []
-    [resolved] = forget(board, now_ms=T0_MS + 200_001 + FORGET_MS)
+    bucket = BucketState(LIMITS)
+    [raised] = look_at(bucket, [fact for fact in some if fact.bucket == mine[0].bucket])
+    assert forget(bucket, now_ms=T0_MS + 200_000 + FORGET_MS) == []
+    [resolved] = forget(bucket, now_ms=T0_MS + 200_001 + FORGET_MS)
     assert (resolved.id, resolved.state) == (raised.id, "resolved")
-    assert not any([board.nodes, board.claims, board.members, board.disputes])
-    assert list(board.ledger.holds()) == []
+    assert not any([bucket.nodes, bucket.claims, bucket.members, bucket.disputes])
+    assert list(bucket.ledger.holds()) == []

@@ -13,14 +13,14 @@ from pyspark.sql import SparkSession
 from routebook.journal.record import Record
 from routebook_spark.alerts.facts import Fact
 from routebook_spark.alerts.limits import Limits
-from support.watchruns import Witness, as_told, facts_of, gone_through, triggered
-from support.watchtruth import mistakes
-from support.watchworlds import decimated, disputed
-from world.alertscampaign import facts_by_trigger
+from support.watch_runs import Witness, as_told, facts_of, gone_through, triggered
+from support.watch_truth import mistakes
+from support.watch_worlds import decimated, disputed
+from world.alerts_campaign import facts_by_trigger
 from world.plan import draw, story
 from world.simulate import happened
 from world.truth import Truth
-from world.watchfolders import given
+from world.watch_folders import given
 
 LIMITS = Limits()
 WORLDS = [

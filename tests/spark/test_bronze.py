@@ -26,9 +26,9 @@ from routebook_spark.bronze.records import compared, counted, events_of, lines_o
 from routebook_spark.bronze.segments import Segment, manifests_of, plan
 from routebook_spark.witnesses import Witness
 from support.journals import NOON_MS, chained, every_event, record
-from support.sparkhistories import events_frame
-from support.sparkjournals import altered, chain, records
-from support.sparkrows import at
+from support.spark_histories import events_frame
+from support.spark_journals import altered, chain, records
+from support.spark_rows import at
 
 NODE = "ns-1"
 WHO = Witness("default", NODE, "")

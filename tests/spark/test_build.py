@@ -17,8 +17,8 @@ from routebook.journal.record import Record
 from routebook_spark.jobs import Built, build
 from routebook_spark.silver.build import INTERNAL
 from routebook_spark.tables import BROKER_AVAILABILITY, GOLD, SILVER, Lake, Table
-from support.silverlakes import Intake, Part, Row, in_order, plain
-from support.sparkhistories import deliveries, histories, lost_spans
+from support.silver_lakes import Intake, Part, Row, in_order, plain
+from support.spark_histories import deliveries, histories, lost_spans
 
 SHOP, BANK = "shop", "bank"
 ASLEEP_MS = 700_000  # more than two windows of heartbeats

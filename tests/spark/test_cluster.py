@@ -21,10 +21,10 @@ from pyspark.sql import SparkSession
 from routebook.journal.reader import read
 from routebook_spark.alerts.limits import Limits
 from routebook_spark.tables import ALL, EVENTS, GOLD, SILVER, Table
-from support.smallspark import SETTINGS, environment
+from support.small_spark import SETTINGS, environment
 from support.standalone import cluster
-from support.twofleets import GENERATED, TwoFleets
-from support.watchruns import expected_alerts
+from support.two_fleets import GENERATED, TwoFleets
+from support.watch_runs import expected_alerts
 
 NOT_COMPARED = {"at"}  # in tables about the work itself: when it was done
 ABOUT_THE_WORK = {"segments", "quarantine", "progress"}

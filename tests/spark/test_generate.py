@@ -30,7 +30,7 @@ from routebook.journal.record import CHAIN_START, Record, decode, encode, hash_o
 from routebook.journal.segment import chunks_of, lines_of
 from routebook.journal.verify import verify
 from routebook.journal.view import View
-from support.smallspark import environment
+from support.small_spark import environment
 
 ROOT = Path(__file__).parents[2]
 DAY_MS = 86_400_000

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from routebook_spark import schemas
 from routebook_spark.gold.availability import broker_availability
-from support.plainhours import STATES, availability
-from support.silverhistories import DAY, SilverRows, recorded_rows, silver_history
-from support.sparkrows import T0, T0_MS, at, frame
+from support.plain_hours import STATES, availability
+from support.silver_histories import DAY, SilverRows, recorded_rows, silver_history
+from support.spark_rows import T0, T0_MS, at, frame
 
 SLOT_MS = 20 * DAY  # between stories: longer than anything is remembered
 EVER = 7200  # how long the nodes of a story tell it, unless it says otherwise

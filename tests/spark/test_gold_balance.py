@@ -6,9 +6,9 @@ from pyspark.sql import SparkSession
 
 from routebook_spark import schemas
 from routebook_spark.gold.balance import topic_balance
-from support.maderoutes import Made, Row, joined, make, recorded
-from support.plaindays import balance, ordered, told
-from support.sparkrows import T0, at, frame
+from support.generated_routes import Made, Row, joined, make, recorded
+from support.plain_days import balance, ordered, told
+from support.spark_rows import T0, at, frame
 
 HOUR, MINUTE = 3_600_000, 60_000
 

@@ -18,8 +18,8 @@ from routebook.events import (
 from routebook_spark import schemas
 from routebook_spark.gold.convergence import convergence
 from routebook_spark.gold.pairs import first_touched
-from support.convergencereference import convergences
-from support.goldframes import (
+from support.convergence_reference import convergences
+from support.gold_frames import (
     Frames,
     delivered_first,
     first_new_day,
@@ -28,7 +28,7 @@ from support.goldframes import (
     in_ms,
     in_order,
 )
-from support.goldstories import (
+from support.gold_stories import (
     ADDR,
     BROKER,
     CLUSTER,
@@ -40,8 +40,8 @@ from support.goldstories import (
     process,
     story_frames,
 )
-from support.plainsilver import plain_silver
-from support.sparkrows import T0_MS
+from support.plain_silver import plain_silver
+from support.spark_rows import T0_MS
 
 HOUR = 3_600_000
 FOUR: Shape = (4, 4, 6, 0)

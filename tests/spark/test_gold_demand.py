@@ -3,13 +3,13 @@ from datetime import date, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from routebook.audit import systemtopics
+from routebook.audit import system_topics
 from routebook_spark import schemas
 from routebook_spark.gold import demand as gold_demand
 from routebook_spark.gold.demand import topic_demand
-from support.maderoutes import Made, Row, joined, make, recorded, window
-from support.plaindays import demand, ordered, told
-from support.sparkrows import T0, T0_MS, at, frame
+from support.generated_routes import Made, Row, joined, make, recorded, window
+from support.plain_days import demand, ordered, told
+from support.spark_rows import T0, T0_MS, at, frame
 
 HOUR, DAY = 3_600_000, 86_400_000
 
@@ -127,4 +127,4 @@ def test_a_topic_nobody_has_is_a_row_where_it_was_asked_for(fortnight: list[Row]
 
 
 def test_topics_of_the_system_are_those_the_doctor_knows() -> None:
-    assert {*gold_demand.SYSTEM_TOPICS} == systemtopics.SYSTEM_TOPICS
+    assert {*gold_demand.SYSTEM_TOPICS} == system_topics.SYSTEM_TOPICS

@@ -10,8 +10,8 @@ from routebook_spark import schemas
 from routebook_spark.gold.divergence import divergence
 from routebook_spark.gold.pairs import first_touched
 from routebook_spark.tables import OPEN
-from support.divergencereference import divergences
-from support.goldframes import (
+from support.divergence_reference import divergences
+from support.gold_frames import (
     Frames,
     delivered_first,
     first_new_day,
@@ -20,9 +20,9 @@ from support.goldframes import (
     in_ms,
     in_order,
 )
-from support.goldstories import ADDR, DAY_MS, END_MS, Story, day_of_story, story_frames
-from support.plainsilver import plain_silver
-from support.sparkrows import T0_MS
+from support.gold_stories import ADDR, DAY_MS, END_MS, Story, day_of_story, story_frames
+from support.plain_silver import plain_silver
+from support.spark_rows import T0_MS
 
 TOPIC_4, TOPIC_8, TOPIC_16 = "[4,4,6,0]", "[8,8,6,0]", "[16,16,6,0]"
 OTHER = "10.0.0.2:10911"

@@ -10,8 +10,8 @@ from routebook.events import Cause, HeartbeatGaps
 from routebook_spark import schemas
 from routebook_spark.gold.exposure import stale_exposure
 from routebook_spark.gold.pairs import first_touched
-from support.exposurereference import exposures
-from support.goldframes import (
+from support.exposure_reference import exposures
+from support.gold_frames import (
     Frames,
     delivered_first,
     first_new_day,
@@ -20,7 +20,7 @@ from support.goldframes import (
     in_ms,
     in_order,
 )
-from support.goldstories import (
+from support.gold_stories import (
     DAY_MS,
     END_MS,
     Story,
@@ -29,8 +29,8 @@ from support.goldstories import (
     process,
     story_frames,
 )
-from support.plainsilver import plain_silver
-from support.sparkrows import T0_MS
+from support.plain_silver import plain_silver
+from support.spark_rows import T0_MS
 
 OTHER = "10.0.0.2:10911"
 POLL_S = 10.0

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from routebook_spark import schemas
 from routebook_spark.gold.flaps import flaps
-from support.plainhours import flap_rows
-from support.silverhistories import DAY, SilverRows, recorded_rows, silver_history
-from support.sparkrows import T0_MS, at, frame
+from support.plain_hours import flap_rows
+from support.silver_histories import DAY, SilverRows, recorded_rows, silver_history
+from support.spark_rows import T0_MS, at, frame
 
 SLOT_MS = 5 * DAY  # between stories: longer than anything is remembered
 HOUR_S, DAY_S = 3600, 86_400

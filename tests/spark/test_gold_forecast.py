@@ -3,7 +3,7 @@ from datetime import date, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from routebook.wire.enrolment import Topic, plain_body, plain_slice
+from routebook.wire.broker_requests import Topic, plain_body, plain_slice
 from routebook.wire.registration import DataVersion
 from routebook_spark import schemas
 from routebook_spark.gold.forecast import (
@@ -12,9 +12,9 @@ from routebook_spark.gold.forecast import (
     TOPIC_BYTES,
     capacity_forecast,
 )
-from support.maderoutes import Made, Row, joined, make, recorded
-from support.plaindays import ordered, sizes, told
-from support.sparkrows import T0, at, frame
+from support.generated_routes import Made, Row, joined, make, recorded
+from support.plain_days import ordered, sizes, told
+from support.spark_rows import T0, at, frame
 
 DAY = 86_400_000
 

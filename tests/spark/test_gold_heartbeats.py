@@ -13,9 +13,9 @@ from routebook.journal.record import Record
 from routebook_spark import schemas
 from routebook_spark.gold.heartbeats import heartbeat_health
 from routebook_spark.silver.build import silver_of
-from support.plainhours import heartbeat_rows
-from support.sparkhistories import events_frame, gaps_frame, histories
-from support.sparkrows import T0_MS, at, frame
+from support.plain_hours import heartbeat_rows
+from support.spark_histories import events_frame, gaps_frame, histories
+from support.spark_rows import T0_MS, at, frame
 from support.stories import Story
 
 HOUR, DAY = 3_600_000, 86_400_000

@@ -20,8 +20,15 @@ from routebook_spark.bronze.gaps import MISSING
 from routebook_spark.bronze.ingest import IngestResult, follow, ingest
 from routebook_spark.errors import TablesInUse
 from routebook_spark.tables import EVENTS, GAPS, QUARANTINE, SEGMENTS, Lake, Table
-from support.smallspark import environment
-from support.sparkjournals import SPOILT, chain, manifest_of, records, write_segment, write_segments
+from support.small_spark import environment
+from support.spark_journals import (
+    SPOILT,
+    chain,
+    manifest_of,
+    records,
+    write_segment,
+    write_segments,
+)
 from support.waiting import wait_for
 
 SCRIPT = """

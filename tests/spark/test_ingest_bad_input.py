@@ -17,8 +17,8 @@ from routebook_spark.commands.ingest import ingest as command
 from routebook_spark.errors import TablesInUse
 from routebook_spark.tables import EVENTS, GAPS, QUARANTINE, SEGMENTS, Lake
 from support.journals import NOON_MS
-from support.sparkjournals import SPOILT, altered, chain, manifest_of, records, write_segment
-from support.sparkrows import at
+from support.spark_journals import SPOILT, altered, chain, manifest_of, records, write_segment
+from support.spark_rows import at
 
 DAY_MS = 86_400_000
 TWICE = "node id used twice: 000000000001-000000000010 has another record of this number"

@@ -21,8 +21,8 @@ from routebook_spark.commands.retake import retake as retake_command
 from routebook_spark.jobs import build
 from routebook_spark.tables import EVENTS, GAPS, QUARANTINE, SEGMENTS, Lake, Table
 from support.journals import NOON_MS
-from support.sparkjournals import SPOILT, altered, chain, manifest_of, records, write_segment
-from support.sparkrows import frame
+from support.spark_journals import SPOILT, altered, chain, manifest_of, records, write_segment
+from support.spark_rows import frame
 
 NEW_MEMBERS = ("fleet", "incarnation", "alive_ms", "from_ms", "to_ms", "longest_ms", "clock_ms")
 

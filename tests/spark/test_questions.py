@@ -23,8 +23,8 @@ from routebook.events import (
     NodeStalled,
     RouteQueries,
 )
-from routebook.history.sentences import Context
-from routebook.history.sentences import sentence as told_by_history
+from routebook.history.telling.sentences import Context
+from routebook.history.telling.sentences import sentence as told_by_history
 from routebook.journal.folder import Span, list_folder
 from routebook.journal.reader import read
 from routebook.journal.record import Record
@@ -35,14 +35,14 @@ from routebook_spark.answers.sentences import sentence
 from routebook_spark.commands.main import spark as command
 from routebook_spark.questions import BadTime, NoSuchTable, Routebook
 from routebook_spark.tables import Lake
-from support.asofanswers import answered, asked_frame, time, topics_of
-from support.asofreference import known_at, sampled
+from support.as_of_answers import answered, asked_frame, time, topics_of
+from support.as_of_reference import known_at, sampled
 from support.brokers import Broker
 from support.journals import NODE, every_event, record
 from support.nodes import NodeProcess
 from support.raw import SUCCESS
-from support.sparkhistories import events_frame, histories, lost_spans, without, write_journals
-from support.sparklakes import build_lake
+from support.spark_histories import events_frame, histories, lost_spans, without, write_journals
+from support.spark_lakes import build_lake
 from support.stories import Story, ms
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "journal" / "v1" / "journal"

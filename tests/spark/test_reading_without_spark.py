@@ -9,7 +9,7 @@ import pytest
 
 from routebook_spark import schemas, tables
 from routebook_spark.tables import Lake
-from support.sparkrows import frame
+from support.spark_rows import frame
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "pipeline" / "questions.md"
 DAYS = [date(2026, 11, 14), date(2026, 11, 15)]

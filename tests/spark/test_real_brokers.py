@@ -14,9 +14,9 @@ from routebook.journal.record import Record
 from routebook_spark.commands.main import spark as command
 from routebook_spark.questions import Routebook
 from routebook_spark.tables import Lake
-from support.asofanswers import answered, asked_frame, topics_of
-from support.asofreference import known_at, sampled
-from support.twofleets import NODES, REAL, TwoFleets
+from support.as_of_answers import answered, asked_frame, topics_of
+from support.as_of_reference import known_at, sampled
+from support.two_fleets import NODES, REAL, TwoFleets
 
 SAMPLES = 200
 

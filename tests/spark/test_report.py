@@ -18,8 +18,8 @@ from routebook_spark.report.page import page
 from routebook_spark.report.rows import collected, hours_of
 from routebook_spark.silver.build import silver_of
 from routebook_spark.tables import Lake
-from support.reportfigures import by_fact, contradictions, loose_numbers
-from support.reporttables import (
+from support.report_figures import by_fact, contradictions, loose_numbers
+from support.report_tables import (
     DAYS,
     FORMULA,
     IMAGE,
@@ -32,9 +32,9 @@ from support.reporttables import (
     week,
     week_lake,
 )
-from support.sparkhistories import events_frame, gaps_frame
-from support.sparkrows import T0, at, frame
-from support.watchevents import Journal
+from support.spark_histories import events_frame, gaps_frame
+from support.spark_rows import T0, at, frame
+from support.watch_events import Journal
 
 SECTIONS = {
     "quality": "Data quality",

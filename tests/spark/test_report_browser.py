@@ -11,8 +11,8 @@ from routebook_spark.report.facts import Report
 from routebook_spark.report.page import page
 from routebook_spark.schemas import DEFAULT_FLEET
 from support.browser import Browser, Seen
-from support.reportfacts import bad_day
-from support.reporttables import TITLE, reported
+from support.report_facts import bad_day
+from support.report_tables import TITLE, reported
 
 HEADINGS = [
     "Data quality",

@@ -27,9 +27,9 @@ from routebook_spark.report.page import page
 from routebook_spark.report.parts import Section
 from routebook_spark.report.spells import broker_times, outages, spent
 from routebook_spark.report.witnesses import Witness, awake, witnesses
-from support.reportfacts import BROKERS, bad_day, seconds_in
-from support.reportfigures import by_fact, contradictions, loose_numbers
-from support.sparkrows import T0, T0_MS
+from support.report_facts import BROKERS, bad_day, seconds_in
+from support.report_figures import by_fact, contradictions, loose_numbers
+from support.spark_rows import T0, T0_MS
 
 MINUTE = Period(T0, T0 + timedelta(minutes=1))
 CLUSTER = "c1"

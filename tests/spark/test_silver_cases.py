@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from routebook.events import Cause, GuardEngaged, GuardReleased, RouteQueries, Suspect
 from routebook_spark.silver.build import silver_of
 from routebook_spark.tables import OPEN
-from support.silverlakes import Row, plain
-from support.sparkhistories import events_frame, gaps_frame
+from support.silver_lakes import Row, plain
+from support.spark_histories import events_frame, gaps_frame
 from support.stories import DAY, Story, ms
 from support.telling import group_restated, restated
 

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 from routebook.events import Cause, Event, NodeStarted, RegistrationCompleted, RouteQueries
 from routebook.journal.record import Record
 from routebook_spark.silver.build import silver_of
-from routebook_spark.silver.commonclock import Clock, Sample, SkewRow, common_clock
-from support.silverlakes import Row, plain
-from support.sparkhistories import events_frame, gaps_frame
-from support.sparkrows import T0_MS
+from routebook_spark.silver.common_clock import Clock, Sample, SkewRow, common_clock
+from support.silver_lakes import Row, plain
+from support.spark_histories import events_frame, gaps_frame
+from support.spark_rows import T0_MS
 
 DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
 FIRST = date(2026, 11, 15)

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from routebook.journal.record import Record
 from routebook.journal.view import View
 from routebook_spark.silver.build import silver_of
-from support.silverlakes import Row, in_order, plain
-from support.silverreference import Reference, believe, members, queues, unconfirmed
-from support.sparkhistories import events_frame, gaps_frame, histories, lost_spans, without
+from support.silver_lakes import Row, in_order, plain
+from support.silver_reference import Reference, believe, members, queues, unconfirmed
+from support.spark_histories import events_frame, gaps_frame, histories, lost_spans, without
 
 SAMPLES = 300
 

@@ -42,7 +42,7 @@ from support.misbehaving import unused_port
 from support.nodes import NodeProcess
 from support.raw import BlockingPeer
 from support.waiting import wait_for
-from support.watchstreams import ALL, notes, reached, rows_of, stream_of, taken
+from support.watch_streams import ALL, notes, reached, rows_of, stream_of, taken
 
 
 @pytest.fixture

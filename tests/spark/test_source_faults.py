@@ -10,7 +10,7 @@ from routebook.journal.folder import ACTIVE
 from routebook_spark.source.offsets import place_in
 from support.journals import NODE, chained, lay, opened, record, span_of, topics_changed, written
 from support.waiting import wait_for
-from support.watchstreams import ALL, notes, reached, rows_of, stream_of, taken
+from support.watch_streams import ALL, notes, reached, rows_of, stream_of, taken
 
 
 def cut_off(folder: Path) -> str:

@@ -25,11 +25,11 @@ from routebook_spark.watch import Tell, Watching, follow
 from support.brokers import Broker, RegisteringBroker
 from support.nodes import local_node
 from support.raw import Peer
-from support.sparkhistories import histories
+from support.spark_histories import histories
 from support.waiting import soon, wait_for
-from support.watchevents import T0_MS, Journal
-from support.watchprocess import STARTS_S, Folders, watching
-from support.watchruns import Named, expected_alerts
+from support.watch_events import T0_MS, Journal
+from support.watch_process import STARTS_S, Folders, watching
+from support.watch_runs import Named, expected_alerts
 from support.webhooks import Receiver, receiving
 
 LIMITS = Limits()

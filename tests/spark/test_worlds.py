@@ -6,7 +6,7 @@ Builds in steps and reports are left to the long run.
 from pyspark.sql import SparkSession
 
 from world.plan import draw, story
-from world.sparkframes import check_frames
+from world.spark_frames import check_frames
 
 SEEDS = range(40)
 

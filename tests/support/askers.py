@@ -11,7 +11,7 @@ from routebook.client.node import Answer
 from routebook.wire.address import Address
 from routebook.wire.codes import RequestCode, ResponseCode
 from routebook.wire.command import Command
-from support.topicroutes import NODE
+from support.topic_routes import NODE
 
 POLL_S = 30.0
 

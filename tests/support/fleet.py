@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 from click.testing import CliRunner
 
 from routebook.app import NameServer
-from routebook.broker.relay import Relay
 from routebook.cli.main import cli
+from routebook.relay.relay import Relay
 from support import raw
 from support.brokers import Broker
 from support.builders import Topics, registration_body

@@ -4,8 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from routebook.broker.relay import Relay, RelaySettings
-from routebook.broker.relaycache import Question
 from routebook.client.errors import (
     AllNodesFailed,
     CannotConnect,
@@ -14,6 +12,8 @@ from routebook.client.errors import (
     Refused,
 )
 from routebook.client.node import Answer
+from routebook.relay.cache import Question
+from routebook.relay.relay import Relay, RelaySettings
 from routebook.settings import ListenSettings, TlsSettings
 from routebook.wire.address import Address
 from routebook.wire.codes import RequestCode, ResponseCode

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from routebook.events import BrokerLeft
 from routebook.server.connection import Connection
-from routebook.server.loopclock import LoopClock
+from routebook.server.loop_clock import LoopClock
 from routebook.server.service import Service
 from routebook.settings import ListenSettings, TlsSettings
 from routebook.state.listening import TICK_MS, Reading, Stall

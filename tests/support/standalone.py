@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-from support.smallspark import environment
+from support.small_spark import environment
 from support.waiting import wait_for
 
 _HOME = Path(pyspark.__file__).parent

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from world.comparechecks import check_compare
+from world.compare_checks import check_compare
 from world.finding import Finding
-from world.historychecks import check_history
+from world.history_checks import check_history
 from world.plan import Plan, draw, story
 from world.shrink import smallest
 from world.simulate import happened
@@ -78,11 +78,11 @@ def main() -> int:
             print(f"{name}:", flush=True)
             wrong += sum(run(check, asked.first, asked.count, seconds=asked.seconds).values())
     if asked.what in ("tables", "all"):
-        from world.sparkcampaign import run_tables
+        from world.spark_campaign import run_tables
 
         wrong += run_tables(asked.first, asked.count, seconds=asked.seconds)
     if asked.what in ("spark", "all"):
-        from world.sparkcampaign import run_spark
+        from world.spark_campaign import run_spark
 
         wrong += run_spark(
             asked.first,
@@ -92,7 +92,7 @@ def main() -> int:
             reports=asked.reports,
         )
     if asked.what in ("alerts", "all"):
-        from world.alertscampaign import run_alerts
+        from world.alerts_campaign import run_alerts
 
         wrong += run_alerts(asked.first, asked.count, seconds=asked.seconds)
     return 1 if wrong else 0

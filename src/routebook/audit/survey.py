@@ -8,7 +8,7 @@ from routebook.audit.compare import Difference
 from routebook.audit.health import Report, Reports, take_reports
 from routebook.audit.reach import probe, resolve
 from routebook.audit.settle import SETTLE_S, settled
-from routebook.audit.systemtopics import is_system_topic
+from routebook.audit.system_topics import is_system_topic
 from routebook.audit.view import NodeView, failures_of, take_views
 from routebook.client.client import NameServerClient, NodeClient
 from routebook.client.errors import NameServerError

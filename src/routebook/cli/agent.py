@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from routebook import __version__
-from routebook.broker.config import AgentConfig, BadConfig, load
-from routebook.broker.fleet import Fleet
+from routebook.agent.agents import Agents
+from routebook.agent.config import AgentConfig, BadConfig, load
 from routebook.cli.errors import CannotStart
 from routebook.cli.logs import logging_to_stderr
-from routebook.cli.loops import finished, run_loop, say_now, stop_signals
+from routebook.cli.loops import completed, run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options, failure
 from routebook.client import NameServerError
 
@@ -59,7 +59,9 @@ def agent(context: click.Context, asking: Asking, path: Path, check: bool, wait_
         return
     with logging_to_stderr():
         try:
-            run_loop(_run(given, config, Fleet(asking.dialing, timeout_s=asking.timeout_s), wait_s))
+            run_loop(
+                _run(given, config, Agents(asking.dialing, timeout_s=asking.timeout_s), wait_s)
+            )
         except NameServerError as error:
             raise failure(error) from error
 
@@ -87,25 +89,25 @@ class _Given:
         )
 
 
-async def _run(given: _Given, config: AgentConfig, fleet: Fleet, wait_s: float) -> None:
+async def _run(given: _Given, config: AgentConfig, agents: Agents, wait_s: float) -> None:
     stop, reload = stop_signals(), asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, reload.set)
-    loop.add_signal_handler(signal.SIGUSR1, fleet.log_status)
+    loop.add_signal_handler(signal.SIGUSR1, agents.log_status)
     watching: asyncio.Task[None] | None = None
     try:
-        if await finished(fleet.apply(config), unless=stop):
-            say_now(_ready(fleet))
-            watching = asyncio.create_task(fleet.watch())
-            while await finished(_signalled(reload), unless=stop):
+        if await completed(agents.apply(config), unless=stop):
+            say_now(_ready(agents))
+            watching = asyncio.create_task(agents.watch())
+            while await completed(_signalled(reload), unless=stop):
                 reload.clear()
-                await finished(_reload(given, fleet), unless=stop)
+                await completed(_reload(given, agents), unless=stop)
             say_now("leaving")
     finally:
         if watching is not None:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-        await fleet.leave(wait_s=wait_s)
+        await agents.leave(wait_s=wait_s)
     say_now("stopped")
 
 
@@ -113,20 +115,20 @@ async def _signalled(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def _reload(given: _Given, fleet: Fleet) -> None:
+async def _reload(given: _Given, agents: Agents) -> None:
     try:
-        await fleet.apply(given.load())
+        await agents.apply(given.load())
     except (BadConfig, NameServerError) as error:
         logger.error("nothing has changed: %s", error)  # noqa: TRY400 - it is a sentence
     else:
-        logger.info("%s is in effect (brokers: %d)", given.path, len(fleet))
+        logger.info("%s is in effect (brokers: %d)", given.path, len(agents))
 
 
-def _ready(fleet: Fleet) -> str:
-    statuses = [status for _, status in fleet.statuses()]
+def _ready(agents: Agents) -> str:
+    statuses = [status for _, status in agents.statuses()]
     nodes = {status.address for status in statuses}
     done = sum(status.acknowledged is not None for status in statuses)
     return (
-        f"routebook {__version__} agent ready (brokers: {len(fleet)}, nodes: {len(nodes)},"
+        f"routebook {__version__} agent ready (brokers: {len(agents)}, nodes: {len(nodes)},"
         f" registered: {done} of {len(statuses)})"
     )

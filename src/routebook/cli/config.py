@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from routebook.cli.nameservers import Asking, asking_options, what
-from routebook.cli.outcomes import NotDone, check_answered, outcomes_of, show_outcomes
+from routebook.cli.node_results import NotDone, check_answered, results_of, show_results
 from routebook.cli.output import Output, json_option, output_options
 from routebook.cli.pairs import pairs_table
 from routebook.client import Address, NameServerClient, NameServerError, NodeClient
@@ -74,7 +74,7 @@ def set_(asking: Asking, settings: tuple[str, ...], as_json: bool) -> None:
         return "changed"
 
     results = asking.run(lambda client: client.on_every_node(changed))
-    show_outcomes(outcomes_of(results, said), {"config": wanted}, as_json=as_json)
+    show_results(results_of(results, said), {"config": wanted}, as_json=as_json)
 
 
 def _setting(text: str) -> tuple[str, str]:

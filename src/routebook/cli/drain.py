@@ -10,16 +10,16 @@ from typing import Any
 import click
 from rich.text import Text
 
-from routebook.audit.systemtopics import is_system_topic
+from routebook.audit.system_topics import is_system_topic
 from routebook.cli.columns import Column, Kind, documents_of, judged, table_of
 from routebook.cli.completion import complete_brokers
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
-from routebook.cli.outcomes import heard
+from routebook.cli.node_results import heard
 from routebook.cli.output import Output, console, json_option, say, warn
 from routebook.cli.plain import plain
 from routebook.cli.suggestions import close_names
-from routebook.cli.writing import ROUND_S, NodeState, Round, WritePermission
+from routebook.cli.write_permission import ROUND_S, NodeState, Round, WritePermission
 from routebook.client import Address, NameServerClient
 from routebook.words import listed
 

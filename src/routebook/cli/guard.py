@@ -8,11 +8,11 @@ from rich.text import Text
 
 from routebook.cli.columns import Column, Kind, documents_of, table_of
 from routebook.cli.nameservers import Asking, asking_options
-from routebook.cli.outcomes import (
+from routebook.cli.node_results import (
     check_answered,
     confirm,
-    outcomes_of,
-    show_outcomes,
+    results_of,
+    show_results,
     yes_option,
 )
 from routebook.cli.output import Output, json_option, output_options
@@ -79,7 +79,7 @@ def release(asking: Asking, yes: bool, as_json: bool) -> None:
         )
     results = asking.run(lambda client: client.on_every_node(lambda node: node.release_guard()))
     said = {node: None if is_foreign(result) else result for node, result in results.items()}
-    show_outcomes(outcomes_of(said, _released), {}, as_json=as_json)
+    show_results(results_of(said, _released), {}, as_json=as_json)
 
 
 def _released(dropped: int | None) -> str:

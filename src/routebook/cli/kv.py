@@ -8,7 +8,7 @@ import click
 
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options, what
-from routebook.cli.outcomes import confirm, heard, outcomes_of, show_outcomes, yes_option
+from routebook.cli.node_results import confirm, heard, results_of, show_results, yes_option
 from routebook.cli.output import Output, console, json_option, output_options, say, warn
 from routebook.cli.pairs import pairs_table
 from routebook.cli.plain import json_text, plain
@@ -116,7 +116,7 @@ def put(asking: Asking, namespace: str, key: str, value: str, as_json: bool) -> 
 
     results = asking.run(lambda client: client.on_every_node(written))
     about = {"namespace": namespace, "key": key, "value": value}
-    show_outcomes(outcomes_of(results, lambda _: "written"), about, as_json=as_json)
+    show_results(results_of(results, lambda _: "written"), about, as_json=as_json)
 
 
 @kv.command()
@@ -142,8 +142,8 @@ def delete(asking: Asking, namespace: str, key: str, yes: bool, as_json: bool) -
         return values[node.address] is not None
 
     results = asking.run(lambda client: client.on_every_node(deleted))
-    show_outcomes(
-        outcomes_of(results, lambda had: "deleted" if had else "had no such key"),
+    show_results(
+        results_of(results, lambda had: "deleted" if had else "had no such key"),
         {"namespace": namespace, "key": key},
         as_json=as_json,
     )

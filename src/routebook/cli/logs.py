@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
-from routebook.cli.lograte import LineRates, kind_of
+from routebook.cli.log_rate import LineRates, kind_of
 from routebook.printable import escaped, shortened
 
 LONGEST = 8 * 1024  # characters of a line; a traceback comes on lines of its own

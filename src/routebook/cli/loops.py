@@ -45,7 +45,7 @@ def stop_signals() -> asyncio.Event:
     return stop
 
 
-async def finished(work: Coroutine[Any, Any, None], *, unless: asyncio.Event) -> bool:
+async def completed(work: Coroutine[Any, Any, None], *, unless: asyncio.Event) -> bool:
     """Whether ``work`` came to its end before the event, which cancels it."""
     working = asyncio.create_task(work)
     waiting = asyncio.create_task(unless.wait())

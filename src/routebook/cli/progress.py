@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 from routebook.cli.output import console
 
-Told = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 
 
 @contextmanager
-def progress_shown(*, wanted: bool = True) -> Iterator[Told]:
+def progress_shown(*, wanted: bool = True) -> Iterator[OnProgress]:
     """A callable that is told a stage, how much of it is done, and of how much."""
     screen = console(stderr=True)
     if not wanted or not screen.is_terminal:

@@ -11,7 +11,7 @@ from routebook.audit.health import (
 )
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, answered, what
-from routebook.cli.outcomes import heard
+from routebook.cli.node_results import heard
 from routebook.client import Address, NameServerError
 from routebook.words import span
 

@@ -11,10 +11,10 @@ from routebook.cli.columns import documents_of, table_of
 from routebook.cli.completion import complete_topics
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options, what
-from routebook.cli.outcomes import check_answered
+from routebook.cli.node_results import check_answered
 from routebook.cli.output import Output, output_options
 from routebook.cli.plain import one_line, word
-from routebook.cli.routetables import (
+from routebook.cli.route_tables import (
     MAPPINGS,
     QUEUES,
     ROUTE_MEMBERS,

@@ -78,7 +78,7 @@ def serve(config_file: Path | None, print_only: bool, **flags: str | None) -> No
 
 def _settings(config_file: Path | None, flags: dict[str, str | None]) -> tuple[Settings, str]:
     """The settings and a text of where they come from."""
-    from routebook.server import remoteconfig
+    from routebook.server import remote_config
 
     sources: list[Source] = []
     if config_file is not None:
@@ -89,8 +89,8 @@ def _settings(config_file: Path | None, flags: dict[str, str | None]) -> tuple[S
     ]
     settings = resolve([*sources, *own], Path.home())
     if settings.allow_remote_config:
-        remote = remoteconfig.load(settings.data_dir)
-        sources.append(Source(str(settings.data_dir / remoteconfig.FILE_NAME), remote))
+        remote = remote_config.load(settings.data_dir)
+        sources.append(Source(str(settings.data_dir / remote_config.FILE_NAME), remote))
         settings = resolve([*sources, *own], Path.home())
     names = [source.name for source in (*sources, *own) if source.values]
     return settings, ", ".join(["defaults", *names])

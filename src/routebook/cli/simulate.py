@@ -12,17 +12,17 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from routebook.broker.faults import FAULT_KINDS, Fault, FaultKind, random_faults
-from routebook.broker.simulated import BrokerView
-from routebook.broker.simulation import Happened, SimulatedCluster
 from routebook.cli.columns import Column, Kind, table_of
 from routebook.cli.errors import CannotAsk
 from routebook.cli.logs import logging_to_stderr
-from routebook.cli.loops import finished, run_loop, say_now, stop_signals
+from routebook.cli.loops import completed, run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options, failure
 from routebook.cli.output import console, json_option
 from routebook.cli.plain import json_text, one_line
 from routebook.client import NameServerError
+from routebook.simulation.broker import BrokerView
+from routebook.simulation.cluster import Happened, SimulatedCluster
+from routebook.simulation.faults import FAULT_KINDS, Fault, FaultKind, random_faults
 
 REFRESH_S = 0.5
 RECENT = 8  # events below the live table
@@ -150,7 +150,7 @@ async def _simulate(
     loop = asyncio.get_running_loop()
     try:
         show.draw()
-        if await finished(simulation.start(), unless=stop):
+        if await completed(simulation.start(), unless=stop):
             _check_registered(simulation.views())
             playing = asyncio.create_task(simulation.play(plan))
             left_s = duration_s or math.inf

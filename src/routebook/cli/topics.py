@@ -8,13 +8,13 @@ from typing import Any
 import click
 from rich.console import RenderableType
 
-from routebook.audit.systemtopics import is_system_topic
+from routebook.audit.system_topics import is_system_topic
 from routebook.audit.view import take_view
 from routebook.cli.columns import Column, Kind, table_of
 from routebook.cli.completion import complete_brokers, complete_clusters, complete_topics
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
-from routebook.cli.outcomes import NotDone, confirm, heard, outcomes_of, show_outcomes, yes_option
+from routebook.cli.node_results import NotDone, confirm, heard, results_of, show_results, yes_option
 from routebook.cli.output import Output, json_option, output_options
 from routebook.cli.plain import word
 from routebook.cli.route import known_topics, route_document
@@ -227,7 +227,7 @@ def add(
 
     results = asking.run(lambda client: client.on_every_node(added))
     about = {"topic": topic, "brokers": names, "read": read, "write": write, "perm": perm}
-    show_outcomes(outcomes_of(results, said), about, as_json=as_json)
+    show_results(results_of(results, said), about, as_json=as_json)
 
 
 @topics.command()
@@ -262,8 +262,8 @@ def delete(asking: Asking, topic: str, cluster: str | None, yes: bool, as_json: 
         return held.get(node.address, set())
 
     results = asking.run(lambda client: client.on_every_node(deleted))
-    show_outcomes(
-        outcomes_of(results, lambda held: "deleted" if held else "had no such topic"),
+    show_results(
+        results_of(results, lambda held: "deleted" if held else "had no such topic"),
         {"topic": topic, "cluster": cluster},
         as_json=as_json,
     )

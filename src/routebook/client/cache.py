@@ -21,12 +21,12 @@ from types import TracebackType
 from typing import Protocol
 
 from routebook.client import queues
-from routebook.client.agenda import Agenda
 from routebook.client.entries import CachedRoute, Entry, NotCached
 from routebook.client.errors import BadAnswer, NameServerError
 from routebook.client.faults import FaultTable
 from routebook.client.listeners import STREAM_LIMIT, ChangeStream, Listener, Listeners
 from routebook.client.node import Answer
+from routebook.client.poll_schedule import PollSchedule
 from routebook.client.queues import MessageQueue, first_groups, holder_of
 from routebook.client.requests import route_question
 from routebook.client.routes import TopicRoute
@@ -41,8 +41,8 @@ TOPICS_A_POLL = 100  # asked for in one go; to decode so many takes a few millis
 REASK_S = 0.1  # a failure this soon after a question is answered by that one
 SECOND_LOOK_S = 0.5  # after a failure
 
-_Outcome = TopicRoute | NameServerError
-_Flights = dict[str, "asyncio.Future[_Outcome]"]
+_RouteOrError = TopicRoute | NameServerError
+_Flights = dict[str, "asyncio.Future[_RouteOrError]"]
 
 
 class Asker(Protocol):
@@ -97,7 +97,7 @@ class RouteCache:
         self._listeners = Listeners()
         self._entries: dict[str, Entry] = {}
         self._flights: _Flights = {}  # one question a topic at a time
-        self._agenda = Agenda(poll_s, jitter, self._rng)
+        self._schedule = PollSchedule(poll_s, jitter, self._rng)
         self._brokers: dict[str, Mapping[int, str]] | None = None  # None: to be made anew
         self._poller: asyncio.Task[None] | None = None
         self._added = asyncio.Event()
@@ -168,13 +168,13 @@ class RouteCache:
         """Poll the topic from now on, also while it does not exist."""
         entry = self._entries.setdefault(topic, Entry(topic))
         entry.kept = True
-        if topic not in self._agenda:
+        if topic not in self._schedule:
             self._start_polling(topic, at_once=True)
 
     def forget(self, topic: str) -> None:
         """Drop the topic and its route, and poll it no longer."""
         self._entries.pop(topic, None)
-        self._agenda.drop(topic)
+        self._schedule.drop(topic)
         self._brokers = None
 
     @property
@@ -288,11 +288,11 @@ class RouteCache:
 
         The cache does this by itself while it is entered.
         """
-        due = self._agenda.take_due(self._clock(), TOPICS_A_POLL)
+        due = self._schedule.take_due(self._clock(), TOPICS_A_POLL)
         await self._fetch(self._depart(due))
         if self._faults is not None and len(self._faults) > len(self.brokers()):
             self._faults.keep_only(self.brokers())
-        return self._agenda.next_in_s(self._clock())
+        return self._schedule.next_in_s(self._clock())
 
     async def _poll(self) -> None:
         while True:
@@ -300,7 +300,7 @@ class RouteCache:
                 wait_s = await self.poll_due()
             except Exception:  # whatever one topic does, the others are to be polled
                 logger.exception("polling failed")
-                wait_s = self._agenda.tick_s
+                wait_s = self._schedule.tick_s
             self._added.clear()
             try:
                 async with asyncio.timeout(None if wait_s == math.inf else wait_s):
@@ -309,7 +309,7 @@ class RouteCache:
                 pass
 
     def _start_polling(self, topic: str, *, at_once: bool) -> None:
-        self._agenda.add(topic, self._clock(), at_once=at_once)
+        self._schedule.add(topic, self._clock(), at_once=at_once)
         self._added.set()
 
     def _ask_for(self, topic: str) -> None:
@@ -338,13 +338,15 @@ class RouteCache:
             for topic, flight in flights.items():
                 self._land(topic, flight, CacheClosed())
 
-    def _land(self, topic: str, flight: "asyncio.Future[_Outcome]", outcome: _Outcome) -> None:
+    def _land(
+        self, topic: str, flight: "asyncio.Future[_RouteOrError]", outcome: _RouteOrError
+    ) -> None:
         """Keep the promise, unless that was done already."""
         if not flight.done():
             del self._flights[topic]
             flight.set_result(outcome)
 
-    def _settle(self, topic: str, answer: Answer | NameServerError) -> _Outcome:
+    def _settle(self, topic: str, answer: Answer | NameServerError) -> _RouteOrError:
         known = self._entries.get(topic)
         # Forgotten meanwhile: those who wait are answered, and nothing is kept.
         entry = known or Entry(topic)
@@ -356,7 +358,7 @@ class RouteCache:
             # Its traceback would keep the whole body alive for as long as the error is shown.
             return self._without_route(entry, copy(error))
         if known is not None:
-            if topic not in self._agenda:
+            if topic not in self._schedule:
                 self._start_polling(topic, at_once=False)
             if change is not None:
                 self._brokers = None

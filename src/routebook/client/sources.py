@@ -127,7 +127,7 @@ class HttpAddresses:
     ) -> None:
         """Raises ValueError for anything but an ``http://`` URL."""
         # Imported here because most programs are given a list, and http.client is slow to import.
-        from routebook.client.addresshttp import host_and_port
+        from routebook.client.address_service import host_and_port
 
         host_and_port(url)
         self._url = url
@@ -180,7 +180,7 @@ class HttpAddresses:
             return self._under_way
 
     def _ask(self, done: Future[None]) -> None:
-        from routebook.client.addresshttp import ServiceFailed, fetch_text
+        from routebook.client.address_service import ServiceFailed, fetch_text
 
         try:
             text = fetch_text(self._url, timeout_s=self._timeout_s)

@@ -1,6 +1,6 @@
 """The node's own configuration (318, 319)."""
 
-from routebook.handlers.services import Answer, Caller, Services
+from routebook.handlers.services import Caller, HandlerResult, Services
 from routebook.wire.command import Command, Reply
 from routebook.wire.errors import BadRequest, BodyTooLarge
 
@@ -11,7 +11,7 @@ def get_config(request: Command, services: Services, caller: Caller) -> Reply:
     return Reply(body=services.config_text().encode())
 
 
-def update_config(request: Command, services: Services, caller: Caller) -> Answer:
+def update_config(request: Command, services: Services, caller: Caller) -> HandlerResult:
     if len(request.body) > MAX_CONFIG:
         raise BodyTooLarge("a configuration", MAX_CONFIG)
     try:

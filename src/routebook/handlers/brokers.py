@@ -7,7 +7,7 @@ from operator import attrgetter
 from sys import intern
 
 from routebook.events import StaticMapping
-from routebook.handlers.services import Answer, Caller, Services
+from routebook.handlers.services import Caller, HandlerResult, Services
 from routebook.handlers.slicing import begun, carried_through, recorded
 from routebook.slices import NO_WAY_BACK, Slices, finished
 from routebook.state import costs
@@ -53,7 +53,7 @@ QUEUES_A_SLICE = 5000
 MAX_BROKERS_OF_A_MAPPING = 1000  # a broker tells its own, one for each topic
 
 
-def register_broker(request: Command, services: Services, caller: Caller) -> Answer:
+def register_broker(request: Command, services: Services, caller: Caller) -> HandlerResult:
     header = RegisterBrokerHeader.of(request)
     if len(request.body) <= SEEN_A_SLICE:
         checksum, fingerprint = finished(seen(request.body, check=header.body_crc32 != 0))
@@ -271,7 +271,7 @@ def _registered(result: RegisterResult, order: bytes) -> Reply:
     return Reply(ext_fields=ext_fields, body=order)
 
 
-def unregister_broker(request: Command, services: Services, caller: Caller) -> Answer:
+def unregister_broker(request: Command, services: Services, caller: Caller) -> HandlerResult:
     broker = BrokerIdentity.of(request)
     leaving = services.routes.unregister(
         broker.cluster, broker.name, broker.addr, link=caller.link, peer=caller.peer

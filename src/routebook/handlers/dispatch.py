@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Generator
 
 from routebook.handlers import admin, brokers, control, kv, routes, topics
 from routebook.handlers.errors import NoPermission
-from routebook.handlers.services import Answer, Caller, Handler, Services
+from routebook.handlers.services import Caller, Handler, HandlerResult, Services
 from routebook.slices import Slices
 from routebook.state.errors import NoRoom, NotDurable, TableFull
 from routebook.wire.codes import RequestCode, ResponseCode
@@ -54,7 +54,7 @@ REJECTIONS: dict[type[Exception], ResponseCode] = {
 }
 
 
-def dispatch(request: Command, services: Services, caller: Caller) -> Answer:
+def dispatch(request: Command, services: Services, caller: Caller) -> HandlerResult:
     """The answer to ``request``; never raises."""
     handler = HANDLERS.get(request.code)
     if handler is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from routebook.handlers.services import Answer, Caller, Services
+from routebook.handlers.services import Caller, HandlerResult, Services
 from routebook.handlers.slicing import begun
 from routebook.slices import Slices
 from routebook.state.kv import KvChange
@@ -13,7 +13,7 @@ from routebook.wire.errors import BadRequest
 from routebook.wire.headers import MAX_ECHOED
 
 
-def put_kv(request: Command, services: Services, caller: Caller) -> Answer:
+def put_kv(request: Command, services: Services, caller: Caller) -> HandlerResult:
     namespace, key = _item(request)
     value = request.ext_fields.get("value")
     if value is None:
@@ -21,12 +21,12 @@ def put_kv(request: Command, services: Services, caller: Caller) -> Answer:
     return _commit(KvChange(namespace, key, value, caller.peer), services)
 
 
-def delete_kv(request: Command, services: Services, caller: Caller) -> Answer:
+def delete_kv(request: Command, services: Services, caller: Caller) -> HandlerResult:
     namespace, key = _item(request)
     return _commit(KvChange(namespace, key, None, caller.peer), services)
 
 
-def _commit(change: KvChange, services: Services) -> Answer:
+def _commit(change: KvChange, services: Services) -> HandlerResult:
     async def committed() -> Reply:
         await services.commit_kv(change)
         return Reply()
@@ -46,7 +46,7 @@ def get_kv(request: Command, services: Services, caller: Caller) -> Reply:
     return Reply(ext_fields={"value": value})
 
 
-def get_kv_list(request: Command, services: Services, caller: Caller) -> Answer:
+def get_kv_list(request: Command, services: Services, caller: Caller) -> HandlerResult:
     namespace = request.ext_fields.get("namespace")
     table = None if namespace is None else services.kv.find_table(namespace)
     if table is None:

@@ -17,7 +17,7 @@ from routebook.slices import Slices, finished
 from routebook.state.model import MASTER, Group, QueueShape
 from routebook.state.routes import RouteTable
 from routebook.wire import bodies
-from routebook.wire.wideroute import WideRoute
+from routebook.wire.wide_route import WideRoute
 
 MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 MAX_KEPT_BYTES = 32 * 1024 * 1024
@@ -102,7 +102,7 @@ class RouteRenderer:
                     break
         if not held:
             return None
-        body = yield from pieces.finished(
+        body = yield from pieces.body(
             order_conf=order_conf,
             mappings=(_mapping(each, standard=standard) for each in topics.mappings(topic)),
         )

@@ -4,9 +4,9 @@ from functools import partial
 
 from routebook.handlers.order import ORDER_NAMESPACE
 from routebook.handlers.rendering import TOO_WIDE
-from routebook.handlers.services import Answer, Caller, Services
+from routebook.handlers.services import Caller, HandlerResult, Services
 from routebook.handlers.tally import KNOWN, NOT_READY, UNKNOWN
-from routebook.handlers.wideroutes import Question
+from routebook.handlers.wide_routes import Question
 from routebook.slices import Slices
 from routebook.state.model import MASTER, Group
 from routebook.wire.codes import ResponseCode, Version
@@ -19,7 +19,7 @@ _NOT_FOUND = (
 )
 
 
-def get_route(request: Command, services: Services, caller: Caller) -> Answer:
+def get_route(request: Command, services: Services, caller: Caller) -> HandlerResult:
     ext_fields, live = request.ext_fields, services.live
     topic = ext_fields.get("topic")
     if services.find_in_production is not None:

@@ -11,9 +11,9 @@ from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.order import OrderTable
 from routebook.handlers.rendering import RouteRenderer
 from routebook.handlers.tally import QueryTally
-from routebook.handlers.wideroutes import WideRoutes
+from routebook.handlers.wide_routes import WideRoutes
+from routebook.setting_values import Network
 from routebook.settings import LiveSettings
-from routebook.settingtexts import Network
 from routebook.slices import Slices, finished
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import Link
@@ -101,7 +101,7 @@ class Services:
 _CODES = frozenset(RequestCode)
 _SUBJECT = ("clusterName", "brokerName", "brokerAddr", "topic", "namespace", "key")
 
-Answer = Reply | Awaitable[Reply] | Slices[Reply]
+HandlerResult = Reply | Awaitable[Reply] | Slices[Reply]
 """At once, after the disk or another server was asked, or in slices."""
 
-Handler = Callable[[Command, Services, Caller], Answer]
+Handler = Callable[[Command, Services, Caller], HandlerResult]

@@ -8,7 +8,7 @@ more; a registration is not, since its broker is gone with the connection.
 from time import monotonic
 from typing import TypeVar
 
-from routebook.handlers.services import Answer, Services
+from routebook.handlers.services import HandlerResult, Services
 from routebook.slices import Slices
 from routebook.state.facts import Changes
 from routebook.wire.command import Reply
@@ -19,7 +19,7 @@ SHORT = 3  # slices
 SHORT_S = 0.001
 
 
-def begun(answer: Slices[Reply]) -> Answer:
+def begun(answer: Slices[Reply]) -> HandlerResult:
     """The reply, if a few short slices give it: it need not wait for its turn then."""
     until_s = monotonic() + SHORT_S
     for _ in range(SHORT):

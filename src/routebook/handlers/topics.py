@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from routebook.handlers.rendering import broker_piece
-from routebook.handlers.services import Answer, Caller, Handler, Services
+from routebook.handlers.services import Caller, Handler, HandlerResult, Services
 from routebook.handlers.slicing import begun, carried_through
 from routebook.slices import Slices
 from routebook.state.facts import Changes
@@ -20,7 +20,7 @@ NAMES_A_SLICE = 1000
 _DISABLED = Reply(ResponseCode.SYSTEM_ERROR, "disable")
 
 
-def get_cluster_info(request: Command, services: Services, caller: Caller) -> Answer:
+def get_cluster_info(request: Command, services: Services, caller: Caller) -> HandlerResult:
     return begun(_cluster_info(services))
 
 
@@ -38,13 +38,13 @@ def _cluster_info(services: Services) -> Slices[Reply]:
     return Reply(body=(yield from bodies.cluster_info(brokers, clusters)))
 
 
-def get_all_topics(request: Command, services: Services, caller: Caller) -> Answer:
+def get_all_topics(request: Command, services: Services, caller: Caller) -> HandlerResult:
     if not services.live.enable_all_topic_list:
         return _DISABLED
     return begun(_listed(services.routes.topics.names()))
 
 
-def get_topics_by_cluster(request: Command, services: Services, caller: Caller) -> Answer:
+def get_topics_by_cluster(request: Command, services: Services, caller: Caller) -> HandlerResult:
     if not services.live.enable_topic_list:
         return _DISABLED
     return begun(_listed(services.routes.topics_in(required(request, "cluster"))))
@@ -55,7 +55,7 @@ def _listed(topics: Slices[Iterable[str]]) -> Slices[Reply]:
     return Reply(body=(yield from bodies.topic_list(names)))
 
 
-def get_system_topics(request: Command, services: Services, caller: Caller) -> Answer:
+def get_system_topics(request: Command, services: Services, caller: Caller) -> HandlerResult:
     """Cluster and broker names, and a broker to ask for the rest: what clients expect of it."""
     return begun(_system_topics(services))
 
@@ -74,7 +74,7 @@ def _system_topics(services: Services) -> Slices[Reply]:
 
 
 def topics_by_flag(wanted: Callable[[int], bool]) -> Handler:
-    def get_topics(request: Command, services: Services, caller: Caller) -> Answer:
+    def get_topics(request: Command, services: Services, caller: Caller) -> HandlerResult:
         if not services.live.enable_topic_list:
             return _DISABLED
         return begun(_listed(services.routes.topics.names_where(wanted)))
@@ -89,11 +89,11 @@ get_unit_sub_ununit_topics = topics_by_flag(
 )
 
 
-def wipe_write_permission(request: Command, services: Services, caller: Caller) -> Answer:
+def wipe_write_permission(request: Command, services: Services, caller: Caller) -> HandlerResult:
     return begun(_write_permission(request, services, caller, "wipeTopicCount", writable=False))
 
 
-def add_write_permission(request: Command, services: Services, caller: Caller) -> Answer:
+def add_write_permission(request: Command, services: Services, caller: Caller) -> HandlerResult:
     return begun(_write_permission(request, services, caller, "addTopicCount", writable=True))
 
 
@@ -139,13 +139,13 @@ def _texts(names: Sequence[str]) -> Slices[msgspec.Raw]:
     return msgspec.Raw(b"[" + b",".join(parts) + b"]")
 
 
-def delete_topic(request: Command, services: Services, caller: Caller) -> Answer:
+def delete_topic(request: Command, services: Services, caller: Caller) -> HandlerResult:
     topic = required(request, "topic")
     cluster = request.ext_fields.get("clusterName") or None
     return begun(_done(services.routes.delete_topic(topic, cluster, peer=caller.peer), services))
 
 
-def register_topic(request: Command, services: Services, caller: Caller) -> Answer:
+def register_topic(request: Command, services: Services, caller: Caller) -> HandlerResult:
     return begun(_register_topic(required(request, "topic"), request, services, caller))
 
 

@@ -4,11 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from routebook.events import JournalRecovered
-from routebook.history.changes import Changes, changes
-from routebook.history.explain import Line, explained
-from routebook.history.journals import NO_END, Base, BeforeJournal, Journal
-from routebook.history.narrow import narrow_record, narrow_view
-from routebook.history.needles import (
+from routebook.history.finding.journals import NO_END, Base, BeforeJournal, Journal
+from routebook.history.finding.line_filter import (
     Wanted,
     about_broker,
     about_node,
@@ -16,12 +13,8 @@ from routebook.history.needles import (
     about_topic,
     any_of,
 )
-from routebook.history.sentences import silence_sentence
-from routebook.history.sessions import BrokerHistory, broker_history
-from routebook.history.timeline import Timeline
-from routebook.history.times import AtSeq, AtTime, Moment
-from routebook.history.versions import Followed, Told, Version, follow
-from routebook.history.witness import (
+from routebook.history.finding.narrow import narrow_record, narrow_view
+from routebook.history.finding.witness import (
     ALIVE_SLACK_MS,
     Silence,
     Silences,
@@ -29,6 +22,13 @@ from routebook.history.witness import (
     apply,
     longest_pause_ms,
 )
+from routebook.history.telling.changes import Changes, changes
+from routebook.history.telling.explain import Line, explained
+from routebook.history.telling.sentences import silence_sentence
+from routebook.history.telling.sessions import BrokerHistory, broker_history
+from routebook.history.telling.timeline import Timeline
+from routebook.history.telling.versions import Followed, Told, Version, follow
+from routebook.history.times import AtSeq, AtTime, Moment
 from routebook.journal.groups import Groups
 from routebook.journal.record import Record, place_of
 from routebook.journal.view import View

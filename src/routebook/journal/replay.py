@@ -25,7 +25,7 @@ from routebook.journal.record import (
     place_of,
     true_hash,
 )
-from routebook.journal.snapshotfile import BadSnapshot, Snapshot, load
+from routebook.journal.snapshot_file import BadSnapshot, Snapshot, load
 from routebook.journal.view import View
 
 _TOPICS_CHANGED = b'"type":"TopicsChanged"'

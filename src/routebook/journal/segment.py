@@ -19,7 +19,7 @@ from routebook.journal.identity import UNKNOWN, Identity
 from routebook.journal.manifest import Manifest, write_manifest
 from routebook.journal.record import hash_of, place_of
 
-Told = Callable[[int], None]
+OnBytes = Callable[[int], None]
 
 _CHUNK = 1 << 18
 _GZIP = 31  # zlib's window bits for a gzip header, which then has no time in it
@@ -69,7 +69,7 @@ def summary_of(lines: Iterable[bytes], *, node: str, first_hash: bytes) -> Summa
     return summary
 
 
-def chunks_of(path: Path, *, told: Told | None = None) -> Iterator[bytes]:
+def chunks_of(path: Path, *, told: OnBytes | None = None) -> Iterator[bytes]:
     """The content of a segment, unpacked; ``told`` hears how many bytes of the file were read.
 
     Raises FileNotFoundError at once, and BadSegment, after all that could be had, for a file that
@@ -85,7 +85,7 @@ def chunks_of(path: Path, *, told: Told | None = None) -> Iterator[bytes]:
         yield from chunks_from(file, path.name, told=told)
 
 
-def chunks_from(file: BinaryIO, name: str, *, told: Told | None = None) -> Iterator[bytes]:
+def chunks_from(file: BinaryIO, name: str, *, told: OnBytes | None = None) -> Iterator[bytes]:
     """As ``chunks_of``, of a file that is open."""
     unpack = zlib.decompressobj(_GZIP) if name.endswith(".gz") else None
     try:

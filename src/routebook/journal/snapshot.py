@@ -12,7 +12,7 @@ from pathlib import Path
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import list_folder, snapshot_name
 from routebook.journal.replay import newest, replay
-from routebook.journal.snapshotfile import remove_unfinished, write
+from routebook.journal.snapshot_file import remove_unfinished, write
 
 MAX_SNAPSHOTS = 24
 

@@ -5,9 +5,9 @@
     writer.append(event)
     writer.close()
 
-The event loop numbers a record and puts it into a queue; one thread writes (scribe.py), another
-one seals (sealer.py). A record that finds the queue full is lost, has no number, and is counted:
-``RecordsLost`` precedes the next one that finds room.
+The event loop numbers a record and puts it into a queue; one thread writes (writer_thread.py),
+another one seals (sealer.py). A record that finds the queue full is lost, has no number, and is
+counted: ``RecordsLost`` precedes the next one that finds room.
 """
 
 import logging
@@ -31,10 +31,10 @@ from routebook.journal.lock import FolderLock, lock_folder
 from routebook.journal.modes import Readers
 from routebook.journal.record import Record
 from routebook.journal.repair import Found, repair
-from routebook.journal.scribe import Scribe, Sync
 from routebook.journal.sealer import Sealer
-from routebook.journal.snapshotfile import remove_unfinished
+from routebook.journal.snapshot_file import remove_unfinished
 from routebook.journal.weight import weight_of
+from routebook.journal.writer_thread import Sync, WriterThread
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ class JournalWriter:
         self._flooded_untold = 0
         self._lost_since_ms = 0
         self._lock: FolderLock | None = None
-        self._scribe: Scribe
+        self._writer_thread: WriterThread
         self._sealer: Sealer
 
     def open(self) -> Recovered:
@@ -190,7 +190,7 @@ class JournalWriter:
     def append(self, event: Event) -> Record | None:
         """The record ``event`` became; None when it is lost. For the event loop only."""
         weight = weight_of(event)
-        queued = self._weight_put - self._scribe.weight_taken
+        queued = self._weight_put - self._writer_thread.weight_taken
         untold = 1 if self._lost_untold else 0
         if not self._open or (queued and queued + untold + weight > self._max_queued):
             self._lose(event)
@@ -205,7 +205,7 @@ class JournalWriter:
         self._revision = event.revision
         self._weight_put += weight
         self._queue.append(record)
-        self._scribe.nudge()
+        self._writer_thread.nudge()
         return record
 
     def lose(self) -> None:
@@ -217,25 +217,25 @@ class JournalWriter:
         """The event loop is. For the event loop only."""
         if self._open and not self._lost_untold:
             now = self._wall_ms(), self._mono_ms()
-            self._scribe.awake = Alive(ALIVE_VERSION, self._next_seq - 1, *now)
+            self._writer_thread.awake = Alive(ALIVE_VERSION, self._next_seq - 1, *now)
 
     def status(self) -> JournalStatus:
         """For any thread, once the journal was opened."""
-        scribe, sealer = self._scribe, self._sealer
-        troubles = (scribe.trouble, sealer.trouble)
+        writer_thread, sealer = self._writer_thread, self._sealer
+        troubles = (writer_thread.trouble, sealer.trouble)
         return JournalStatus(
             node=self._node,
             last_seq=self._next_seq - 1,
-            written_seq=scribe.written_seq,
-            synced_seq=scribe.synced_seq,
+            written_seq=writer_thread.written_seq,
+            synced_seq=writer_thread.synced_seq,
             queued=len(self._queue),
-            lost=self._lost + scribe.unwritable,
+            lost=self._lost + writer_thread.unwritable,
             errors=sum(trouble.errors for trouble in troubles),
             last_error=next((t.last_error for t in troubles if t.failing), None)
             or next((t.last_error for t in troubles if t.last_error), None),
             failing=any(trouble.failing for trouble in troubles)
-            or (self._open and not (scribe.alive and sealer.alive)),
-            bytes=scribe.active_bytes + sealer.loose_bytes + sealer.sealed_bytes,
+            or (self._open and not (writer_thread.alive and sealer.alive)),
+            bytes=writer_thread.active_bytes + sealer.loose_bytes + sealer.sealed_bytes,
             segments=sealer.segments,
             unsealed=sealer.backlog_bytes,
             packing=sealer.packing,
@@ -252,14 +252,14 @@ class JournalWriter:
         if self._lost_untold:
             self._tell_loss()
         self._open = False
-        written = self._scribe.stop(timeout_s)
+        written = self._writer_thread.stop(timeout_s)
         sealed = self._sealer.stop(max(deadline_s - monotonic(), 0.0))
         if not written:
             self._lost += len(self._queue)
             logger.error("journal: stopped with %d records not written", len(self._queue))
         elif self._note_stop(self._lock):
             remove_alive(self._settings.folder)
-        if sealed and not self._scribe.alive:
+        if sealed and not self._writer_thread.alive:
             self._lock.release()  # else a thread may still write; the lock ends with the process
 
     def _leap(self, found: Found) -> int:
@@ -283,7 +283,7 @@ class JournalWriter:
             on_sealed=self._on_sealed,
             check=self._lock.check,
         )
-        self._scribe = Scribe(
+        self._writer_thread = WriterThread(
             settings.folder,
             node=self._node,
             queue=self._queue,
@@ -303,7 +303,7 @@ class JournalWriter:
             self._sealer.put(span)
         self._revision = revision
         self._open = True
-        self._scribe.start()
+        self._writer_thread.start()
         self._sealer.start()
         if found.unclean:
             self._append_own(
@@ -346,7 +346,7 @@ class JournalWriter:
 
     def _note_stop(self, lock: FolderLock) -> bool:
         try:
-            lock.stopped(self._scribe.written_seq, self._scribe.last_hash)
+            lock.stopped(self._writer_thread.written_seq, self._writer_thread.last_hash)
         except OSError as error:
             logger.error(  # noqa: TRY400  the disk, not us
                 "journal: cannot note the orderly stop: %s", error.strerror

@@ -14,13 +14,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from routebook.events import Cause
-from routebook.handlers.services import Answer, Caller
+from routebook.handlers.services import Caller, HandlerResult
 from routebook.server.encrypting import Encrypted
-from routebook.server.greeting import Greeting, opened_tls
-from routebook.server.longanswer import LongAnswer
+from routebook.server.first_bytes import Greeting, opened_tls
+from routebook.server.long_answer import LongAnswer
 from routebook.server.pending import KINDS, SHARES, Awaited, Share
 from routebook.server.receiving import LARGE_READ
-from routebook.server.rota import Lane
+from routebook.server.scheduler import Lane
 from routebook.server.tls import TlsSession
 from routebook.state.account import host_of
 from routebook.wire.address import Address
@@ -50,7 +50,7 @@ GO_AWAY = Reply(ResponseCode.GO_AWAY, "please go away")
 # RocketMQ's words. A broker says it again in its next round, a client keeps the route it has.
 BUSY = Reply(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
 
-Dispatch = Callable[[Command, Caller], Answer]
+Dispatch = Callable[[Command, Caller], HandlerResult]
 """Answers a request; never raises."""
 
 

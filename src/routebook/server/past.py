@@ -16,7 +16,7 @@ from routebook.journal.before import ASK_AGAIN, Before, before, decoded
 from routebook.journal.errors import JournalError
 from routebook.journal.pairs import cut, without_values
 from routebook.journal.record import Record, encode
-from routebook.server.memorywatch import kill_first
+from routebook.server.memory_watch import kill_first
 
 MAX_STATE = 8 * 1024 * 1024  # bytes in one answer
 SMALL = 32 * 1024  # bytes of a journal that is quickly read

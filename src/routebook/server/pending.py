@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 
-from routebook.server.rota import Room
+from routebook.server.scheduler import Room
 from routebook.wire.codes import RequestCode
 
 

@@ -14,18 +14,18 @@ from time import monotonic
 from routebook.events import Cause
 from routebook.handlers.memo import Memo
 from routebook.server.acceptor import Acceptor
+from routebook.server.background import Upkeep, again_and_again
 from routebook.server.budget import FREE_BYTES, InputBudget
 from routebook.server.connection import Connection, Dispatch
 from routebook.server.descriptors import ConnectionRoom
 from routebook.server.encrypting import Encrypting
 from routebook.server.freezing import freezer
-from routebook.server.lasting import Upkeep, again_and_again
-from routebook.server.loopclock import LoopClock
+from routebook.server.loop_clock import LoopClock
 from routebook.server.pending import Awaited, Pending, Share
 from routebook.server.receiving import Receiving
-from routebook.server.rota import Lane, Rota
+from routebook.server.scheduler import Lane, Scheduler
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
-from routebook.server.unread import UnreadAnswers
+from routebook.server.unread_answers import UnreadAnswers
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
 from routebook.state.account import MIB, Budgets, Kind, shared_out
 from routebook.state.listening import TICK_MS
@@ -66,7 +66,7 @@ class Port:
         self._calling: deque[Connection] = deque()
         self._until: dict[Share, float] = {}  # in this turn of the loop
         self._giving = False
-        self.rota: Rota[Connection] = Rota()
+        self.scheduler: Scheduler[Connection] = Scheduler()
         self.pending = Pending()
         self.receiving = Receiving(self.loop.call_soon)
         self.freeze = freezer()
@@ -246,17 +246,17 @@ class Port:
             if self._giving:
                 self.loop.call_soon(self._give_turns)
 
-    # -- long work: the rota says whose; one answer of each lane at a time, so memory is bounded
+    # -- long work: one answer of each lane at a time, so memory is bounded
 
     def work_on(self, connection: Connection) -> bool:
         """Begin with a sliced answer now, or have it wait for its turn; False: no room."""
-        lane, idle = connection.lane, not self.rota and not self._working
+        lane, idle = connection.lane, not self.scheduler and not self._working
         # Receiving and checking a large body took its time; decoding it is another turn.
         if idle and not connection.large and connection.advance(monotonic() + SLICE_S):
             return True
-        if not self.rota.put(lane, connection.host, connection):
+        if not self.scheduler.put(lane, connection.host, connection):
             return False
-        if len(self.rota) == 1 and not self._working:
+        if len(self.scheduler) == 1 and not self._working:
             self.loop.call_soon(self._work)
         return True
 
@@ -264,40 +264,40 @@ class Port:
         until = monotonic() + SLICE_S
         self._working = True  # answers submitted meanwhile wait for their turn
         try:
-            while picked := self.rota.pick():
+            while picked := self.scheduler.pick():
                 lane, connection = picked
                 given = connection.advance(until)
                 self.freeze()
                 if given:
-                    self.rota.leave(lane)
+                    self.scheduler.leave(lane)
                     connection.proceed()
                 elif lane is Lane.REGISTRATION and connection.outlasts_its_trial:
-                    self.rota.leave(lane)
+                    self.scheduler.leave(lane)
                     # Only one of a lane is open: the others are given up and begun anew.
-                    if self.rota.is_idle(Lane.LARGE) or connection.start_over():
+                    if self.scheduler.is_idle(Lane.LARGE) or connection.start_over():
                         self._put_large(connection)
                 if monotonic() > until:
                     break
         finally:
             self._working = False
-            if self.rota:
+            if self.scheduler:
                 self.loop.call_soon(self._work)
 
     def _put_large(self, connection: Connection) -> None:
-        if not self.rota.put(Lane.LARGE, connection.host, connection):
+        if not self.scheduler.put(Lane.LARGE, connection.host, connection):
             connection.say_busy()
             connection.proceed()
 
     def work_status(self) -> dict[str, dict[str, int]]:
         """How many answers wait for their turn, and how many found no room; for health."""
-        rota, pending = self.rota.status(), self.pending.status()
-        return {name: rota[name] | pending[name] for name in ("waiting", "refused")}
+        scheduler, pending = self.scheduler.status(), self.pending.status()
+        return {name: scheduler[name] | pending[name] for name in ("waiting", "refused")}
 
     async def after_others(self) -> None:
         """Wait while others work, but not for ever: for what is done last."""
         for _ in range(PATIENCE):
             await asyncio.sleep(0)
-            if not (self.rota or self._in_line or self._calling):
+            if not (self.scheduler or self._in_line or self._calling):
                 return
 
     # -- watching

@@ -10,11 +10,11 @@ from typing import Any
 
 from routebook.events import Cause
 from routebook.handlers.dispatch import dispatch
-from routebook.handlers.services import Answer, Caller, Services
+from routebook.handlers.services import Caller, HandlerResult, Services
 from routebook.handlers.slicing import recorded
+from routebook.server.background import Upkeep
 from routebook.server.connection import Connection
-from routebook.server.lasting import Upkeep
-from routebook.server.loopclock import LoopClock
+from routebook.server.loop_clock import LoopClock
 from routebook.server.port import BUDGETS, SLICE_S, Port
 from routebook.settings import ListenSettings, TlsSettings
 from routebook.slices import Slices
@@ -39,7 +39,7 @@ class Service(Port):
         budgets: Budgets = BUDGETS,
         upkeep: Upkeep | None = None,
     ) -> None:
-        def answer(request: Command, caller: Caller) -> Answer:
+        def answer(request: Command, caller: Caller) -> HandlerResult:
             return dispatch(request, services, caller)
 
         super().__init__(

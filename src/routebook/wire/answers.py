@@ -119,7 +119,7 @@ class WriteState(msgspec.Struct, frozen=True):
     kept: tuple[str, ...] = ()
 
 
-class _Shape:
+class _BodyDecoder:
     def __init__(self, what: str, shape: Any) -> None:
         self.what = what
         self.strict: msgspec.json.Decoder[Any] = msgspec.json.Decoder(shape)
@@ -137,13 +137,13 @@ class _Shape:
             raise BadBody(f"the body is not {self.what}: {error}") from error
 
 
-_ROUTE = _Shape("a topic route", RouteBody)
-_CLUSTER = _Shape("a cluster view", ClusterBody)
-_GROUP = _Shape("a broker group", GroupBody)
-_TOPICS = _Shape("a topic list", TopicListBody)
-_KV = _Shape("a key-value table", KvBody)
-_VERSION = _Shape("a data version", DataVersion)
-_WRITE_STATE = _Shape("a state of write permission", WriteState)
+_ROUTE = _BodyDecoder("a topic route", RouteBody)
+_CLUSTER = _BodyDecoder("a cluster view", ClusterBody)
+_GROUP = _BodyDecoder("a broker group", GroupBody)
+_TOPICS = _BodyDecoder("a topic list", TopicListBody)
+_KV = _BodyDecoder("a key-value table", KvBody)
+_VERSION = _BodyDecoder("a data version", DataVersion)
+_WRITE_STATE = _BodyDecoder("a state of write permission", WriteState)
 
 
 def decode_route(body: bytes) -> RouteBody:

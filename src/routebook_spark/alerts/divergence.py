@@ -11,65 +11,65 @@ and is too old to write all the same, is taken at its word.
 from itertools import combinations
 
 from routebook.words import counted, listed, span, to_second
-from routebook_spark.alerts.board import Board, Claim, Dispute, Group, Node
 from routebook_spark.alerts.brokers import find_claim, said_since_ms
+from routebook_spark.alerts.bucket_state import BucketState, Claim, Dispute, Group, Node
 from routebook_spark.alerts.ledger import Kind, Subject
 from routebook_spark.alerts.skew import allowance_ms
 
 
-def compare(board: Board, group: Group, *, at_ms: int) -> None:
+def compare(bucket: BucketState, group: Group, *, at_ms: int) -> None:
     """Begin and end disputes about a group, of which something has changed."""
-    sure = sorted(node.name for node in board.nodes.values() if node.sure)
-    known = board.disputes.get(group, {})
+    sure = sorted(node.name for node in bucket.nodes.values() if node.sure)
+    known = bucket.disputes.get(group, {})
     found = {
         pair
         for pair in combinations(sure, 2)
-        if _difference(*(find_claim(board, group, board.nodes[name]) for name in pair))
+        if _difference(*(find_claim(bucket, group, bucket.nodes[name]) for name in pair))
     }
     for pair, dispute in list(known.items()):
         if pair not in found:
-            board.drop_dispute(dispute)
-            board.ledger.release(
-                _subject(group), " ".join(pair), at_ms=at_ms, sentence=_ending(board, dispute)
+            bucket.drop_dispute(dispute)
+            bucket.ledger.release(
+                _subject(group), " ".join(pair), at_ms=at_ms, sentence=_ending(bucket, dispute)
             )
     for pair in found:
-        said_ms = max(said_since_ms(board, group, board.nodes[name]) for name in pair)
+        said_ms = max(said_since_ms(bucket, group, bucket.nodes[name]) for name in pair)
         if pair not in known:
             dispute = Dispute(*group, *pair, began_ms=max(at_ms, said_ms))
-            board.disputes.setdefault(group, {})[pair] = dispute
+            bucket.disputes.setdefault(group, {})[pair] = dispute
         elif at_ms < said_ms:
             known[pair].began_ms = max(known[pair].began_ms, said_ms)
 
 
-def compare_all(board: Board, *, at_ms: int) -> None:
+def compare_all(bucket: BucketState, *, at_ms: int) -> None:
     """What has changed concerns all groups: a node is sure of its tables, or no longer."""
-    for group in {*board.claims, *board.disputes}:
-        compare(board, group, at_ms=at_ms)
+    for group in {*bucket.claims, *bucket.disputes}:
+        compare(bucket, group, at_ms=at_ms)
 
 
-def due(board: Board, group: Group) -> None:
+def due(bucket: BucketState, group: Group) -> None:
     """Raise what is older than the limit about a group."""
-    limit_ms = round(board.limits.divergence_s * 1000)
-    for pair, dispute in board.disputes.get(group, {}).items():
-        nodes = [board.nodes[name] for name in pair]
-        allowed_ms = allowance_ms(board, pair)
+    limit_ms = round(bucket.limits.divergence_s * 1000)
+    for pair, dispute in bucket.disputes.get(group, {}).items():
+        nodes = [bucket.nodes[name] for name in pair]
+        allowed_ms = allowance_ms(bucket, pair)
         due_ms = max(dispute.began_ms, *(node.settled_ms for node in nodes))
         due_ms += limit_ms + allowed_ms
-        if all(_clock_ms(board, node) >= due_ms for node in nodes):
-            _raise(board, group, dispute, at_ms=due_ms)
+        if all(_clock_ms(bucket, node) >= due_ms for node in nodes):
+            _raise(bucket, group, dispute, at_ms=due_ms)
 
 
-def look(board: Board) -> None:
-    for group in list(board.disputes):
-        due(board, group)
+def look(bucket: BucketState) -> None:
+    for group in list(bucket.disputes):
+        due(bucket, group)
 
 
-def _clock_ms(board: Board, node: Node) -> int:
+def _clock_ms(bucket: BucketState, node: Node) -> int:
     """When it was last known to say what it says.
 
     A node of a version without incarnations writes nothing when it lists nobody.
     """
-    return board.now_ms if node.live == 0 and not node.life else node.clock_ms
+    return bucket.now_ms if node.live == 0 and not node.life else node.clock_ms
 
 
 def _difference(a: tuple[bool, Claim | None], b: tuple[bool, Claim | None]) -> str | None:
@@ -86,14 +86,14 @@ def _difference(a: tuple[bool, Claim | None], b: tuple[bool, Claim | None]) -> s
     return "topics" if (one.topics, one.digest) != (other.topics, other.digest) else None
 
 
-def _raise(board: Board, group: Group, dispute: Dispute, *, at_ms: int) -> None:
+def _raise(bucket: BucketState, group: Group, dispute: Dispute, *, at_ms: int) -> None:
     pair = (dispute.node_a, dispute.node_b)
-    since_ms = max(dispute.began_ms, *(board.nodes[name].awake_ms for name in pair))
-    claims = [find_claim(board, group, board.nodes[name]) for name in pair]
+    since_ms = max(dispute.began_ms, *(bucket.nodes[name].awake_ms for name in pair))
+    claims = [find_claim(bucket, group, bucket.nodes[name]) for name in pair]
     # As they are now: they may agree by the time it is told.
     views = {
-        node.name: _view(find_claim(board, group, node)[1])
-        for node in board.nodes.values()
+        node.name: _view(find_claim(bucket, group, node)[1])
+        for node in bucket.nodes.values()
         if node.sure
     }
     cluster, broker = group
@@ -105,7 +105,7 @@ def _raise(board: Board, group: Group, dispute: Dispute, *, at_ms: int) -> None:
             " what they say now; see whether the broker reaches them all."
         )
 
-    board.ledger.hold(
+    bucket.ledger.hold(
         _subject(group),
         " ".join(pair),
         since_ms=since_ms,
@@ -136,16 +136,16 @@ def _view(claim: Claim | None) -> str:
     return f"{claim.addrs or 'listed'}{topics}"
 
 
-def _ending(board: Board, dispute: Dispute) -> str:
+def _ending(bucket: BucketState, dispute: Dispute) -> str:
     about = f"{dispute.broker} (cluster {dispute.cluster})"
     unsure = [
         name
         for name in (dispute.node_a, dispute.node_b)
-        if name not in board.nodes or not board.nodes[name].sure
+        if name not in bucket.nodes or not bucket.nodes[name].sure
     ]
     if unsure:
         return f"What {listed(unsure)} would say of {about} is not known now."
-    lasted_ms = max(board.nodes[name].clock_ms for name in (dispute.node_a, dispute.node_b))
+    lasted_ms = max(bucket.nodes[name].clock_ms for name in (dispute.node_a, dispute.node_b))
     return (
         f"{dispute.node_a} and {dispute.node_b} agree about {about} again, after"
         f" {span(lasted_ms - dispute.began_ms)}."

@@ -6,7 +6,7 @@ A penalty is kept for each node; the alert is one for the broker, with the nodes
 from math import exp2, log2
 
 from routebook.words import counted, listed, span, to_second
-from routebook_spark.alerts.board import Board, Member
+from routebook_spark.alerts.bucket_state import BucketState, Member
 from routebook_spark.alerts.ledger import Kind, Subject
 from routebook_spark.gold.flaps import (
     CALM_ENDS,
@@ -22,7 +22,7 @@ _FORGOTTEN = 1 / 64
 """Of a step: what is left of it after 90 minutes no longer counts as the same trouble."""
 
 
-def come_or_gone(board: Board, member: Member, cause: str, *, at_ms: int) -> None:
+def come_or_gone(bucket: BucketState, member: Member, cause: str, *, at_ms: int) -> None:
     """Count a process that came back to a node, or left it for this ``cause``."""
     came = member.listed
     if came:
@@ -31,23 +31,23 @@ def come_or_gone(board: Board, member: Member, cause: str, *, at_ms: int) -> Non
             return
     elif cause in CALM_ENDS:
         return
-    settle(board, member, now_ms=at_ms)
+    settle(bucket, member, now_ms=at_ms)
     left = _left_of(member, at_ms)
     if left < _FORGOTTEN * STEP:
         member.transitions, member.since_ms = 0, at_ms
     member.transitions += 1
-    member.penalty, member.penalty_ms = min(left + STEP, _scale(board) * CEILING), at_ms
-    if member.penalty > board.limits.flap_penalty:
-        _raise(board, member, at_ms=at_ms)
+    member.penalty, member.penalty_ms = min(left + STEP, _scale(bucket) * CEILING), at_ms
+    if member.penalty > bucket.limits.flap_penalty:
+        _raise(bucket, member, at_ms=at_ms)
 
 
-def settle(board: Board, member: Member, *, now_ms: int) -> None:
+def settle(bucket: BucketState, member: Member, *, now_ms: int) -> None:
     """End the alert if the penalty has fallen far enough by ``now_ms``."""
-    if board.ledger.find(_subject(member), member.node) is None:
+    if bucket.ledger.find(_subject(member), member.node) is None:
         return
-    calm_ms = member.penalty_ms + round(log2(member.penalty / _reuse(board)) * HALF_LIFE_MS)
+    calm_ms = member.penalty_ms + round(log2(member.penalty / _reuse(bucket)) * HALF_LIFE_MS)
     if calm_ms <= now_ms:
-        board.ledger.release(
+        bucket.ledger.release(
             _subject(member),
             member.node,
             at_ms=calm_ms,
@@ -56,20 +56,20 @@ def settle(board: Board, member: Member, *, now_ms: int) -> None:
         )
 
 
-def look(board: Board) -> None:
-    for subject, hold in board.ledger.held(Kind.FLAPPING):
+def look(bucket: BucketState) -> None:
+    for subject, hold in bucket.ledger.held(Kind.FLAPPING):
         assert subject.cluster is not None
         assert subject.broker is not None
-        group = board.members.get((subject.cluster, subject.broker), {})
+        group = bucket.members.get((subject.cluster, subject.broker), {})
         member = group.get((subject.broker_id or 0, hold.ground))
         if member is not None:
-            settle(board, member, now_ms=board.now_ms)
+            settle(bucket, member, now_ms=bucket.now_ms)
 
 
-def _raise(board: Board, member: Member, *, at_ms: int) -> None:
+def _raise(bucket: BucketState, member: Member, *, at_ms: int) -> None:
     times, penalty = member.transitions, round(member.penalty)
     within_ms = at_ms - member.since_ms
-    limit = board.limits.flap_penalty
+    limit = bucket.limits.flap_penalty
 
     def telling(nodes: list[str]) -> str:
         return (
@@ -79,7 +79,7 @@ def _raise(board: Board, member: Member, *, at_ms: int) -> None:
             " time with its cause."
         )
 
-    board.ledger.hold(
+    bucket.ledger.hold(
         _subject(member),
         member.node,
         since_ms=at_ms,
@@ -99,13 +99,13 @@ def _left_of(member: Member, at_ms: int) -> float:
     return member.penalty * exp2(-max(at_ms - member.penalty_ms, 0) / HALF_LIFE_MS)
 
 
-def _reuse(board: Board) -> float:
-    return REUSE * _scale(board)
+def _reuse(bucket: BucketState) -> float:
+    return REUSE * _scale(bucket)
 
 
-def _scale(board: Board) -> float:
+def _scale(bucket: BucketState) -> float:
     """Another limit moves the others with it."""
-    return board.limits.flap_penalty / SUPPRESS
+    return bucket.limits.flap_penalty / SUPPRESS
 
 
 def _subject(member: Member) -> Subject:

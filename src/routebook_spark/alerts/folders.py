@@ -4,7 +4,7 @@ Such notes come between the records of a trigger and are taken after them.
 """
 
 from routebook.words import span, to_second
-from routebook_spark.alerts.board import Board
+from routebook_spark.alerts.bucket_state import BucketState
 from routebook_spark.alerts.facts import Fact
 from routebook_spark.alerts.ledger import Kind, Subject
 
@@ -13,37 +13,37 @@ NOTES = frozenset({"JournalUnreadable", "JournalReadable", "JournalQuiet"})
 _QUIET = "quiet"
 
 
-def take(board: Board, fact: Fact) -> None:
+def take(bucket: BucketState, fact: Fact) -> None:
     if not fact.home:
         return
     match fact.type:
         case "JournalUnreadable":
-            _unreadable(board, fact)
+            _unreadable(bucket, fact)
         case "JournalReadable":
-            board.ledger.release(
+            bucket.ledger.release(
                 _subject(fact.node),
                 fact.folder or "",
                 at_ms=fact.at_ms,
                 sentence=f"The journal of {fact.node} in {fact.folder} can be read again.",
             )
         case "JournalQuiet":
-            _quiet(board, fact)
+            _quiet(bucket, fact)
 
 
-def heard(board: Board, name: str, *, at_ms: int) -> None:
+def heard(bucket: BucketState, name: str, *, at_ms: int) -> None:
     """A record of the node has come."""
-    board.ledger.release(
+    bucket.ledger.release(
         _subject(name), _QUIET, at_ms=at_ms, sentence=f"Records of {name} come again."
     )
 
 
-def _unreadable(board: Board, fact: Fact) -> None:
-    node = board.nodes.get(fact.node)
+def _unreadable(bucket: BucketState, fact: Fact) -> None:
+    node = bucket.nodes.get(fact.node)
     since_ms = fact.at_ms if node is None else min(node.clock_ms, fact.at_ms)
     last = (
         "" if node is None else f" The last record of it here is from {to_second(node.clock_ms)}."
     )
-    board.ledger.hold(
+    bucket.ledger.hold(
         _subject(fact.node),
         fact.folder or "",
         since_ms=since_ms,
@@ -56,15 +56,15 @@ def _unreadable(board: Board, fact: Fact) -> None:
     )
 
 
-def _quiet(board: Board, fact: Fact) -> None:
-    node = board.nodes.get(fact.node)
+def _quiet(bucket: BucketState, fact: Fact) -> None:
+    node = bucket.nodes.get(fact.node)
     if node is None or not node.running or fact.quiet_ms is None:
         return
     listed = node.live if node.live is not None else max(node.beats, node.beats_before)
     if not listed or fact.quiet_ms <= node.silence_ms:
         return
     last_ms, quiet_ms = node.clock_ms, fact.quiet_ms
-    board.ledger.hold(
+    bucket.ledger.hold(
         _subject(fact.node),
         _QUIET,
         since_ms=min(last_ms, fact.at_ms),

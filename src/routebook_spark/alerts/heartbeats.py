@@ -6,19 +6,19 @@ of them, and half of the timeout, is worth an alert.
 """
 
 from routebook.words import listed, span, to_second
-from routebook_spark.alerts.board import Board, Member, Node
+from routebook_spark.alerts.bucket_state import BucketState, Member, Node
 from routebook_spark.alerts.ledger import Kind, Subject
 
 _WINDOWS = 1.75
 """Two, less what their ends may be off."""
 
 
-def heard(board: Board, node: Node, member: Member, *, gap_ms: int, at_ms: int) -> None:
+def heard(bucket: BucketState, node: Node, member: Member, *, gap_ms: int, at_ms: int) -> None:
     """A window of ``member`` has ended in which ``gap_ms`` was the longest gap.
 
     A pause of the node looks like one of all its brokers: it is taken off.
     """
-    limit_ms = round(board.limits.late_share * member.timeout_ms)
+    limit_ms = round(bucket.limits.late_share * member.timeout_ms)
     began_ms = at_ms - node.window_ms - gap_ms
     pause_ms = min(node.awake_ms, at_ms) - max(node.slept_ms, began_ms)
     if pause_ms > 0 and gap_ms > limit_ms:
@@ -26,7 +26,7 @@ def heard(board: Board, node: Node, member: Member, *, gap_ms: int, at_ms: int) 
         if gap_ms <= limit_ms:
             return
     if gap_ms <= limit_ms:
-        board.ledger.release(
+        bucket.ledger.release(
             _subject(member),
             member.node,
             at_ms=at_ms,
@@ -41,7 +41,7 @@ def heard(board: Board, node: Node, member: Member, *, gap_ms: int, at_ms: int) 
             " broker (garbage collection, disk) and for losses on the way to it."
         )
 
-    board.ledger.hold(
+    bucket.ledger.hold(
         _subject(member),
         member.node,
         since_ms=at_ms,
@@ -57,8 +57,8 @@ def heard(board: Board, node: Node, member: Member, *, gap_ms: int, at_ms: int) 
     )
 
 
-def left(board: Board, member: Member, *, at_ms: int) -> None:
-    board.ledger.release(
+def left(bucket: BucketState, member: Member, *, at_ms: int) -> None:
+    bucket.ledger.release(
         _subject(member),
         member.node,
         at_ms=at_ms,
@@ -66,34 +66,34 @@ def left(board: Board, member: Member, *, at_ms: int) -> None:
     )
 
 
-def let_go(board: Board, node: Node, *, at_ms: int, sentence: str) -> None:
+def let_go(bucket: BucketState, node: Node, *, at_ms: int, sentence: str) -> None:
     """Nothing is known of those the node did not hear of."""
-    for subject, hold in board.ledger.held(Kind.LATE_HEARTBEATS):
+    for subject, hold in bucket.ledger.held(Kind.LATE_HEARTBEATS):
         if hold.ground == node.name:
-            board.ledger.release(subject, hold.ground, at_ms=at_ms, sentence=sentence)
+            bucket.ledger.release(subject, hold.ground, at_ms=at_ms, sentence=sentence)
 
 
-def set_back(board: Board, node: Node, *, at_ms: int) -> None:
+def set_back(bucket: BucketState, node: Node, *, at_ms: int) -> None:
     """The clock of ``node`` went back: nothing was heard, and no window ended, later than now."""
     node.window_at_ms = min(node.window_at_ms, at_ms)
-    for member in board.each_member(node.name):
+    for member in bucket.each_member(node.name):
         member.heard_ms = min(member.heard_ms, at_ms)
 
 
-def look(board: Board, node: Node) -> None:
+def look(bucket: BucketState, node: Node) -> None:
     """Find members that ``node`` lists and did not hear of in its last windows."""
-    for member in board.each_member(node.name):
-        look_for(board, node, member)
+    for member in bucket.each_member(node.name):
+        look_for(bucket, node, member)
 
 
-def look_for(board: Board, node: Node, member: Member) -> None:
+def look_for(bucket: BucketState, node: Node, member: Member) -> None:
     silent_ms = node.window_at_ms - max(member.heard_ms, node.awake_ms)
     limit_ms = max(_WINDOWS * node.window_ms, member.timeout_ms / 2)
     if node.sure and member.listed and silent_ms >= limit_ms:
-        _silent(board, member, silent_ms, at_ms=node.window_at_ms)
+        _silent(bucket, member, silent_ms, at_ms=node.window_at_ms)
 
 
-def _silent(board: Board, member: Member, silent_ms: int, *, at_ms: int) -> None:
+def _silent(bucket: BucketState, member: Member, silent_ms: int, *, at_ms: int) -> None:
     heard_ms = member.heard_ms
 
     def telling(nodes: list[str]) -> str:
@@ -103,7 +103,7 @@ def _silent(board: Board, member: Member, silent_ms: int, *, at_ms: int) -> None
             " dropped with its routes. See whether it runs, and whether it reaches the node."
         )
 
-    board.ledger.hold(
+    bucket.ledger.hold(
         _subject(member),
         member.node,
         since_ms=heard_ms,

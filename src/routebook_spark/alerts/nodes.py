@@ -4,8 +4,15 @@ Alerts about a node are raised where it is at home.
 """
 
 from routebook.words import counted, span, to_second
-from routebook_spark.alerts import brokers, divergence, folders, heartbeats, massloss, waking
-from routebook_spark.alerts.board import Board, Node
+from routebook_spark.alerts import (
+    brokers,
+    divergence,
+    folders,
+    heartbeats,
+    mass_loss,
+    waking,
+)
+from routebook_spark.alerts.bucket_state import BucketState, Node
 from routebook_spark.alerts.facts import Fact
 from routebook_spark.alerts.ledger import Kind, Subject, Telling
 
@@ -28,10 +35,10 @@ _KEPT = (
 """Alerts that go on when the node is down."""
 
 
-def repeated(board: Board, node: Node, fact: Fact) -> None:
+def repeated(bucket: BucketState, node: Node, fact: Fact) -> None:
     """A record with a number that had been there: a copy, unless it is newer than the last."""
     if fact.home and fact.at_ms > node.clock_ms:
-        board.ledger.hold(
+        bucket.ledger.hold(
             Subject(Kind.NODE_ID_TWICE, node=node.name),
             "number",
             since_ms=fact.at_ms,
@@ -46,11 +53,11 @@ def repeated(board: Board, node: Node, fact: Fact) -> None:
         )
 
 
-def in_this_life(board: Board, node: Node, fact: Fact) -> bool:
+def in_this_life(bucket: BucketState, node: Node, fact: Fact) -> bool:
     """Whether a fact is of the data folder the node has now, be it a new one since this fact."""
     if fact.incarnation == node.life:
         if node.rival:
-            _twice(board, node, fact)
+            _twice(bucket, node, fact)
             node.rival = ""
         return True
     if fact.seq > node.seq and "" in (fact.incarnation, node.life):
@@ -61,18 +68,18 @@ def in_this_life(board: Board, node: Node, fact: Fact) -> bool:
             node.rival, node.rival_ms = fact.incarnation, fact.at_ms
         _bury(node, fact.incarnation)
         return False
-    heartbeats.look(board, node)
-    massloss.look(board, node, now_ms=node.clock_ms)
-    divergence.look(board)
-    brokers.forget(board, node)
+    heartbeats.look(bucket, node)
+    mass_loss.look(bucket, node, now_ms=node.clock_ms)
+    divergence.look(bucket)
+    brokers.forget(bucket, node)
     _bury(node, node.life)
     node.former = [life for life in node.former if life != fact.incarnation]
     node.rival = ""
     node.life, node.life_ms, node.seq = fact.incarnation, fact.at_ms, fact.seq - 1
     node.running, node.lost, node.whole, node.live, node.mono_ms = True, False, False, None, None
-    _release_all(board, node, fact, f"{node.name} has a new data folder.")
+    _release_all(bucket, node, fact, f"{node.name} has a new data folder.")
     for kind in (Kind.RECORDS_LOST, Kind.NODE_KILLED):
-        board.ledger.release(
+        bucket.ledger.release(
             Subject(kind, node=node.name),
             _JOURNAL,
             at_ms=fact.at_ms,
@@ -101,12 +108,12 @@ def _bury(node: Node, life: str) -> None:
         node.former = [*node.former, life][-_LIVES:]
 
 
-def _twice(board: Board, node: Node, fact: Fact) -> None:
+def _twice(bucket: BucketState, node: Node, fact: Fact) -> None:
     """The life of ``fact`` goes on, and so did its rival."""
     if not fact.home:
         return
     rival, rival_ms = node.rival, node.rival_ms
-    board.ledger.hold(
+    bucket.ledger.hold(
         Subject(Kind.NODE_ID_TWICE, node=node.name),
         "life",
         since_ms=min(rival_ms, fact.at_ms),
@@ -121,40 +128,40 @@ def _twice(board: Board, node: Node, fact: Fact) -> None:
     )
 
 
-def take(board: Board, node: Node, fact: Fact) -> None:
-    """Note what a fact says of the node itself; the board still has its clock from before."""
+def take(bucket: BucketState, node: Node, fact: Fact) -> None:
+    """Note what a fact says of the node itself; the bucket still has its clock from before."""
     last = fact.last_seq if fact.type == "JournalRecovered" else fact.seq - 1
     missing = 0 if last is None else last - node.seq
-    folders.heard(board, node.name, at_ms=fact.at_ms)
+    folders.heard(bucket, node.name, at_ms=fact.at_ms)
     if missing <= 0:
-        waking.look(board, node, fact)
+        waking.look(bucket, node, fact)
         if fact.type == "JournalRecovered" and fact.alive_ms is not None:
             # So long it is known to have had nothing to write down.
             node.clock_ms = max(node.clock_ms, min(fact.alive_ms, fact.at_ms))
     if missing > 0 or fact.type in _TURNS:
         # How things stood up to now, before they change.
-        heartbeats.look(board, node)
-        massloss.look(board, node, now_ms=node.clock_ms)
-        divergence.look(board)
+        heartbeats.look(bucket, node)
+        mass_loss.look(bucket, node, now_ms=node.clock_ms)
+        divergence.look(bucket)
     if missing > 0:
-        _lose_sight(board, node, fact, missing)
+        _lose_sight(bucket, node, fact, missing)
     node.seq = fact.seq
     node.wall_ms, node.mono_ms = fact.wall_ms, fact.mono_ms
-    waking.steady(board, node, at_ms=fact.at_ms)
+    waking.steady(bucket, node, at_ms=fact.at_ms)
     if fact.home:
-        _look_at_clock(board, node, fact)
+        _look_at_clock(bucket, node, fact)
     match fact.type:
         case "NodeStarted":
-            _started(board, node, fact)
+            _started(bucket, node, fact)
         case "NodeStopped":
             node.running, node.mono_ms, node.slept_ms = False, None, fact.at_ms
-            _release_all(board, node, fact, f"{node.name} was stopped.")
+            _release_all(bucket, node, fact, f"{node.name} was stopped.")
         case "JournalRecovered":
-            _killed(board, node, fact)
+            _killed(bucket, node, fact)
         case "RecordsLost":
-            _lost(board, node, fact)
+            _lost(bucket, node, fact)
         case "StateRestated":
-            _restated(board, node, fact)
+            _restated(bucket, node, fact)
         case "GroupRestated" if not fact.continued:
             node.restated += 1
             node.restated_live += fact.joined
@@ -162,13 +169,13 @@ def take(board: Board, node: Node, fact: Fact) -> None:
             node.live = max(node.live + fact.joined, 0)
 
 
-def _lose_sight(board: Board, node: Node, fact: Fact, missing: int) -> None:
+def _lose_sight(bucket: BucketState, node: Node, fact: Fact, missing: int) -> None:
     since_ms = node.clock_ms
-    brokers.forget(board, node)
+    brokers.forget(bucket, node)
     node.whole, node.live = False, None
-    _release_all(board, node, fact, f"What {node.name} says of it is not known now.")
+    _release_all(bucket, node, fact, f"What {node.name} says of it is not known now.")
     _hold_lost(
-        board,
+        bucket,
         fact,
         since_ms,
         lambda nodes: (
@@ -181,10 +188,10 @@ def _lose_sight(board: Board, node: Node, fact: Fact, missing: int) -> None:
     )
 
 
-def _look_at_clock(board: Board, node: Node, fact: Fact) -> None:
+def _look_at_clock(bucket: BucketState, node: Node, fact: Fact) -> None:
     subject = Subject(Kind.CLOCK_AHEAD, node=node.name)
     if fact.ahead_ms > _AHEAD_MS:
-        board.ledger.hold(
+        bucket.ledger.hold(
             subject,
             "clock",
             since_ms=fact.at_ms,
@@ -197,40 +204,40 @@ def _look_at_clock(board: Board, node: Node, fact: Fact) -> None:
             evidence={"ahead_ms": fact.ahead_ms},
         )
     elif fact.ahead_ms < _AHEAD_MS / 2:
-        board.ledger.release(
+        bucket.ledger.release(
             subject, "clock", at_ms=fact.at_ms, sentence=f"The clock of {node.name} is right again."
         )
 
 
-def _started(board: Board, node: Node, fact: Fact) -> None:
+def _started(bucket: BucketState, node: Node, fact: Fact) -> None:
     since_ms = node.clock_ms if node.running else node.slept_ms
     node.running, node.live, node.window_at_ms = True, fact.brokers, fact.at_ms
     node.window_ms = max(node.window_ms, node.window_before_ms, _WINDOW_MS)
     if fact.brokers == 0:
-        brokers.forget(board, node)
+        brokers.forget(bucket, node)
         node.whole, node.whole_ms, node.lost = True, fact.at_ms, False
-    for claim in board.each_claim(node.name):
+    for claim in bucket.each_claim(node.name):
         claim.arriving = False
-    for member in board.each_member(node.name):
+    for member in bucket.each_member(node.name):
         member.heard_ms = fact.at_ms  # nobody could be heard of meanwhile
     if fact.brokers:
         waking.restarted(node, since_ms=since_ms, at_ms=fact.at_ms)
     known = counted(fact.brokers or 0, "broker")
     back = f"{node.name} is back since {to_second(fact.at_ms)}, with {known} from before."
     for kind in (Kind.NODE_KILLED,) if node.lost else (Kind.NODE_KILLED, Kind.RECORDS_LOST):
-        board.ledger.release(
+        bucket.ledger.release(
             Subject(kind, node=node.name), _JOURNAL, at_ms=fact.at_ms, sentence=back
         )
-    divergence.compare_all(board, at_ms=fact.at_ms)
+    divergence.compare_all(bucket, at_ms=fact.at_ms)
 
 
-def _killed(board: Board, node: Node, fact: Fact) -> None:
+def _killed(bucket: BucketState, node: Node, fact: Fact) -> None:
     last_ms = node.clock_ms
     node.running, node.mono_ms, node.slept_ms = False, None, last_ms
-    _release_all(board, node, fact, f"{node.name} had not been stopped in order.")
+    _release_all(bucket, node, fact, f"{node.name} had not been stopped in order.")
     if not fact.home:
         return
-    board.ledger.hold(
+    bucket.ledger.hold(
         Subject(Kind.NODE_KILLED, node=node.name),
         _JOURNAL,
         since_ms=last_ms,
@@ -248,15 +255,15 @@ def _killed(board: Board, node: Node, fact: Fact) -> None:
     )
 
 
-def _lost(board: Board, node: Node, fact: Fact) -> None:
+def _lost(bucket: BucketState, node: Node, fact: Fact) -> None:
     node.lost = True
-    _release_all(board, node, fact, f"{node.name} could not write down what it knew.")
+    _release_all(bucket, node, fact, f"{node.name} could not write down what it knew.")
     node.restated = node.restated_live = 0
-    for claim in board.each_claim(node.name):
+    for claim in bucket.each_claim(node.name):
         claim.stated = False
     count, since_ms = fact.count or 0, fact.since_ms or fact.at_ms
     _hold_lost(
-        board,
+        bucket,
         fact,
         since_ms,
         lambda nodes: (
@@ -268,9 +275,11 @@ def _lost(board: Board, node: Node, fact: Fact) -> None:
     )
 
 
-def _hold_lost(board: Board, fact: Fact, since_ms: int, telling: Telling, count: int) -> None:
+def _hold_lost(
+    bucket: BucketState, fact: Fact, since_ms: int, telling: Telling, count: int
+) -> None:
     if fact.home:
-        board.ledger.hold(
+        bucket.ledger.hold(
             Subject(Kind.RECORDS_LOST, node=fact.node),
             _JOURNAL,
             since_ms=since_ms,
@@ -280,26 +289,26 @@ def _hold_lost(board: Board, fact: Fact, since_ms: int, telling: Telling, count:
         )
 
 
-def _restated(board: Board, node: Node, fact: Fact) -> None:
+def _restated(bucket: BucketState, node: Node, fact: Fact) -> None:
     if node.restated < (fact.count or 0):
         return  # records were lost again while it was being restated
-    brokers.forget(board, node, unstated=True)
+    brokers.forget(bucket, node, unstated=True)
     node.whole, node.whole_ms, node.lost = True, fact.at_ms, False
     node.live, node.window_at_ms = node.restated_live, max(node.window_at_ms, fact.at_ms)
-    board.ledger.release(
+    bucket.ledger.release(
         Subject(Kind.RECORDS_LOST, node=node.name),
         _JOURNAL,
         at_ms=fact.at_ms,
         sentence=f"{node.name} has stated its tables anew, and is watched again.",
     )
-    divergence.compare_all(board, at_ms=fact.at_ms)
+    divergence.compare_all(bucket, at_ms=fact.at_ms)
 
 
-def _release_all(board: Board, node: Node, fact: Fact, sentence: str) -> None:
+def _release_all(bucket: BucketState, node: Node, fact: Fact, sentence: str) -> None:
     """Nothing is known of what the node complained about from here on."""
     node.leaves, node.gone = [], []
-    divergence.compare_all(board, at_ms=fact.at_ms)
-    for hold in list(board.ledger.holds()):
+    divergence.compare_all(bucket, at_ms=fact.at_ms)
+    for hold in list(bucket.ledger.holds()):
         subject = hold.subject
         if subject.kind not in _KEPT and node.name in (subject.node, hold.ground):
-            board.ledger.release(subject, hold.ground, at_ms=fact.at_ms, sentence=sentence)
+            bucket.ledger.release(subject, hold.ground, at_ms=fact.at_ms, sentence=sentence)

@@ -20,11 +20,11 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
-from routebook_spark.alerts.board import Board, Claim, Dispute, Member, Node
+from routebook_spark.alerts.alert_rules import forget, look_at
+from routebook_spark.alerts.bucket_state import BucketState, Claim, Dispute, Member, Node
 from routebook_spark.alerts.facts import Fact
 from routebook_spark.alerts.ledger import ALERT, Alert, Hold
 from routebook_spark.alerts.limits import Limits
-from routebook_spark.alerts.lookout import forget, look_at
 from routebook_spark.schemas import BOOLEAN, DOUBLE, LONG, STRING, STRINGS, struct
 
 _SWEEP_MS = 3_600_000
@@ -96,11 +96,11 @@ class Watcher(StatefulProcessor):
         rows: Iterator[Any],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
-        board = self._load(key)
-        told = look_at(board, (Fact(**row.asDict()) for row in rows))
-        self._save(board)
+        bucket = self._load(key)
+        told = look_at(bucket, (Fact(**row.asDict()) for row in rows))
+        self._save(bucket)
         # The same hour is the same timer, however often it is set.
-        self._handle.registerTimer((board.now_ms // _SWEEP_MS + 1) * _SWEEP_MS)
+        self._handle.registerTimer((bucket.now_ms // _SWEEP_MS + 1) * _SWEEP_MS)
         return map(_row, told)
 
     def handleExpiredTimer(  # noqa: N802
@@ -109,25 +109,25 @@ class Watcher(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[Row]:
-        board = self._load(key)
-        told = forget(board, now_ms=timerValues.getCurrentWatermarkInMs())
-        self._save(board)
+        bucket = self._load(key)
+        told = forget(bucket, now_ms=timerValues.getCurrentWatermarkInMs())
+        self._save(bucket)
         return map(_row, told)
 
     def close(self) -> None:
         pass
 
-    def _load(self, key: Any) -> Board:
+    def _load(self, key: Any) -> BucketState:
         fleet, _ = key
         found = {name: shelf.load() for name, shelf in self._shelves.items()}
-        return Board(self._limits, fleet=fleet, **found)
+        return BucketState(self._limits, fleet=fleet, **found)
 
-    def _save(self, board: Board) -> None:
-        self._shelves["nodes"].save(iter(board.nodes.values()))
-        self._shelves["claims"].save(board.each_claim())
-        self._shelves["members"].save(board.each_member())
-        self._shelves["disputes"].save(board.each_dispute())
-        self._shelves["holds"].save(board.ledger.holds())
+    def _save(self, bucket: BucketState) -> None:
+        self._shelves["nodes"].save(iter(bucket.nodes.values()))
+        self._shelves["claims"].save(bucket.each_claim())
+        self._shelves["members"].save(bucket.each_member())
+        self._shelves["disputes"].save(bucket.each_dispute())
+        self._shelves["holds"].save(bucket.ledger.holds())
 
 
 def _row(alert: Alert) -> Row:

@@ -4,7 +4,7 @@ Estimated from the names, as the table ``capacity_forecast`` does.
 """
 
 from routebook.words import counted, listed, size
-from routebook_spark.alerts.board import Board, Claim, Group
+from routebook_spark.alerts.bucket_state import BucketState, Claim, Group
 from routebook_spark.alerts.ledger import Kind, Subject
 from routebook_spark.gold.forecast import FIXED_BYTES
 
@@ -12,17 +12,17 @@ _CALM = 0.95
 """Of the limit: a broker just at it must not raise an alert with each topic."""
 
 
-def look(board: Board, group: Group, node: str, *, at_ms: int) -> None:
+def look(bucket: BucketState, group: Group, node: str, *, at_ms: int) -> None:
     """Compare the size of a group at a node with the limit."""
-    claim = board.claims.get(group, {}).get(node)
+    claim = bucket.claims.get(group, {}).get(node)
     told = claim is not None and claim.present and claim.told
     size_bytes = FIXED_BYTES + claim.size_bytes if claim is not None and told else 0
-    warn_bytes = board.limits.size_share * board.limits.frame_bytes
+    warn_bytes = bucket.limits.size_share * bucket.limits.frame_bytes
     if claim is not None and size_bytes >= warn_bytes:
-        _raise(board, claim, size_bytes, at_ms=at_ms)
+        _raise(bucket, claim, size_bytes, at_ms=at_ms)
     elif size_bytes < _CALM * warn_bytes:
         cluster, broker = group
-        board.ledger.release(
+        bucket.ledger.release(
             _subject(group),
             node,
             at_ms=at_ms,
@@ -31,8 +31,8 @@ def look(board: Board, group: Group, node: str, *, at_ms: int) -> None:
         )
 
 
-def _raise(board: Board, claim: Claim, size_bytes: int, *, at_ms: int) -> None:
-    limit_bytes, topics = board.limits.frame_bytes, claim.topics
+def _raise(bucket: BucketState, claim: Claim, size_bytes: int, *, at_ms: int) -> None:
+    limit_bytes, topics = bucket.limits.frame_bytes, claim.topics
 
     def telling(nodes: list[str]) -> str:
         return (
@@ -43,7 +43,7 @@ def _raise(board: Board, claim: Claim, size_bytes: int, *, at_ms: int) -> None:
             " uses, or move some to another broker."
         )
 
-    board.ledger.hold(
+    bucket.ledger.hold(
         _subject((claim.cluster, claim.broker)),
         claim.node,
         since_ms=at_ms,

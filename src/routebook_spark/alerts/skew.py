@@ -9,7 +9,7 @@ only says by how much the clocks could differ at most: a disagreement must last 
 from itertools import starmap
 from statistics import median
 
-from routebook_spark.alerts.board import Board, Node
+from routebook_spark.alerts.bucket_state import BucketState, Node
 from routebook_spark.alerts.facts import Fact
 
 _AGREE_MS = 2_000
@@ -37,9 +37,9 @@ def clock_set(node: Node, *, by_ms: int) -> None:
     node.contents_late = [_BEFORE] * len(node.contents)
 
 
-def allowance_ms(board: Board, pair: tuple[str, str]) -> int:
+def allowance_ms(bucket: BucketState, pair: tuple[str, str]) -> int:
     """How much longer two nodes must disagree for it to be more than their clocks."""
-    one, other = (board.nodes[name] for name in pair)
+    one, other = (bucket.nodes[name] for name in pair)
     seen = dict(_seen(other))
     both = [(*sight, *seen[content]) for content, sight in _seen(one) if content in seen]
     measured = [ms for ms, sure in starmap(_apart, both) if sure]

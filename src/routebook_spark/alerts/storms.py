@@ -5,33 +5,33 @@ a window in which there were fewer.
 """
 
 from routebook.words import listed, to_second
-from routebook_spark.alerts.board import Board, Node
+from routebook_spark.alerts.bucket_state import BucketState, Node
 from routebook_spark.alerts.facts import SHORTEST_WINDOW_MS, Fact
 from routebook_spark.alerts.ledger import Hold, Kind, Subject
 
 _ALL = "all"
 
 
-def take(board: Board, node: Node, fact: Fact) -> None:
+def take(bucket: BucketState, node: Node, fact: Fact) -> None:
     """Look at the counts of a window, or a part of them."""
     window_ms = max(fact.window_ms or 0, SHORTEST_WINDOW_MS)
     for topic, unknown in fact.storms or []:
-        _one(board, node, topic, fact, per_minute=int(unknown) * 60_000 / window_ms)
+        _one(bucket, node, topic, fact, per_minute=int(unknown) * 60_000 / window_ms)
     if fact.home and fact.unknown:
         node.unknown += fact.unknown
         per_minute = node.unknown * 60_000 / window_ms
-        if per_minute > board.limits.all_unknown_per_minute:
-            _many(board, node, fact, per_minute=per_minute)
+        if per_minute > bucket.limits.all_unknown_per_minute:
+            _many(bucket, node, fact, per_minute=per_minute)
 
 
-def look(board: Board, node: Node) -> None:
+def look(bucket: BucketState, node: Node) -> None:
     """End those that were not seen in the window that has ended now."""
-    for subject, hold in board.ledger.held(Kind.UNKNOWN_TOPICS):
+    for subject, hold in bucket.ledger.held(Kind.UNKNOWN_TOPICS):
         if _seen_by(subject, hold) == node.name and (
             hold.seen_ms < node.window_at_ms - node.window_ms / 2
         ):
             what = f"{subject.topic}" if subject.topic else "topics nobody holds"
-            board.ledger.release(
+            bucket.ledger.release(
                 subject,
                 hold.ground,
                 at_ms=node.window_at_ms,
@@ -43,7 +43,7 @@ def _seen_by(subject: Subject, hold: Hold) -> str:
     return subject.node or hold.ground
 
 
-def _one(board: Board, node: Node, topic: str, fact: Fact, *, per_minute: float) -> None:
+def _one(bucket: BucketState, node: Node, topic: str, fact: Fact, *, per_minute: float) -> None:
     began_ms = fact.at_ms - (fact.window_ms or 0)
 
     def telling(nodes: list[str]) -> str:
@@ -54,7 +54,7 @@ def _one(board: Board, node: Node, topic: str, fact: Fact, *, per_minute: float)
             f" (`routebook topics add {topic}`)."
         )
 
-    board.ledger.hold(
+    bucket.ledger.hold(
         Subject(Kind.UNKNOWN_TOPICS, topic=topic),
         node.name,
         since_ms=began_ms,
@@ -62,13 +62,13 @@ def _one(board: Board, node: Node, topic: str, fact: Fact, *, per_minute: float)
         telling=telling,
         evidence={
             "per_minute": round(per_minute),
-            "limit": round(board.limits.unknown_per_minute),
+            "limit": round(bucket.limits.unknown_per_minute),
             "window_ms": fact.window_ms,
         },
     )
 
 
-def _many(board: Board, node: Node, fact: Fact, *, per_minute: float) -> None:
+def _many(bucket: BucketState, node: Node, fact: Fact, *, per_minute: float) -> None:
     began_ms = fact.at_ms - (fact.window_ms or 0)
 
     def telling(nodes: list[str]) -> str:
@@ -78,7 +78,7 @@ def _many(board: Board, node: Node, fact: Fact, *, per_minute: float) -> None:
             " they have lost it; otherwise see who deployed last."
         )
 
-    board.ledger.hold(
+    bucket.ledger.hold(
         Subject(Kind.UNKNOWN_TOPICS, node=node.name),
         _ALL,
         since_ms=began_ms,
@@ -86,7 +86,7 @@ def _many(board: Board, node: Node, fact: Fact, *, per_minute: float) -> None:
         telling=telling,
         evidence={
             "per_minute": round(per_minute),
-            "limit": round(board.limits.all_unknown_per_minute),
+            "limit": round(bucket.limits.all_unknown_per_minute),
             "window_ms": fact.window_ms,
         },
     )

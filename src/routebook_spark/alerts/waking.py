@@ -10,8 +10,8 @@ and a node needs as long as it slept, but no more than a lease, to find out what
 from dataclasses import replace
 
 from routebook.words import counted, span, to_second
-from routebook_spark.alerts import divergence, heartbeats, massloss, skew
-from routebook_spark.alerts.board import Board, Node
+from routebook_spark.alerts import divergence, heartbeats, mass_loss, skew
+from routebook_spark.alerts.bucket_state import BucketState, Node
 from routebook_spark.alerts.facts import AHEAD_MS, Fact
 from routebook_spark.alerts.ledger import Kind, Subject
 
@@ -28,27 +28,27 @@ _NEW_BOOT = frozenset({"NodeStarted", "JournalRecovered"})
 _STALL, _SILENCE = "stall", "silence"
 
 
-def look(board: Board, node: Node, fact: Fact) -> None:
-    """See whether ``node`` was awake up to ``fact``; the board still has its clock from before."""
+def look(bucket: BucketState, node: Node, fact: Fact) -> None:
+    """See whether ``node`` was awake up to ``fact``; the bucket still has its clock from before."""
     if node.mono_ms is None or fact.mono_ms is None or not node.running:
         return
     if fact.type in _NEW_BOOT or fact.mono_ms < node.mono_ms:
         return
     if fact.type == "NodeStalled" and fact.from_ms is not None and fact.to_ms is not None:
-        _fell_silent(board, node, fact, upto_ms=min(fact.from_ms, fact.at_ms))
-        _slept(board, node, fact.from_ms, fact.to_ms, honest=True)
+        _fell_silent(bucket, node, fact, upto_ms=min(fact.from_ms, fact.at_ms))
+        _slept(bucket, node, fact.from_ms, fact.to_ms, honest=True)
         if abs(fact.clock_ms or 0) > _CLOCK_MS:
             skew.clock_set(node, by_ms=fact.clock_ms or 0)
-        _tell_stall(board, node, fact, fact.from_ms, fact.to_ms, set_ms=fact.clock_ms or 0)
+        _tell_stall(bucket, node, fact, fact.from_ms, fact.to_ms, set_ms=fact.clock_ms or 0)
         return
     set_ms = _clock_was_set(node, fact)
     if set_ms:
-        _slept(board, node, node.clock_ms, fact.at_ms, honest=False)
+        _slept(bucket, node, node.clock_ms, fact.at_ms, honest=False)
         skew.clock_set(node, by_ms=set_ms)
         if set_ms > 0 and fact.ahead_ms < AHEAD_MS:  # else it is just wrong
-            _tell_stall(board, node, fact, node.clock_ms, fact.at_ms, set_ms=set_ms)
+            _tell_stall(bucket, node, fact, node.clock_ms, fact.at_ms, set_ms=set_ms)
         return
-    _fell_silent(board, node, fact, upto_ms=fact.at_ms)
+    _fell_silent(bucket, node, fact, upto_ms=fact.at_ms)
 
 
 def stalls_first(facts: list[Fact]) -> list[Fact]:
@@ -77,10 +77,10 @@ def _goes_on(facts: list[Fact], place: int) -> bool:
     return before.type not in _NEW_BOOT and before.at_ms <= fact.at_ms
 
 
-def steady(board: Board, node: Node, *, at_ms: int) -> None:
+def steady(bucket: BucketState, node: Node, *, at_ms: int) -> None:
     """A node that has been awake for a while is no longer said to have slept."""
     if at_ms - node.awake_ms > _STEADY_MS:
-        board.ledger.release(
+        bucket.ledger.release(
             Subject(Kind.NODE_STALLED, node=node.name),
             _STALL,
             at_ms=node.awake_ms + _STEADY_MS,
@@ -110,17 +110,17 @@ def _clock_was_set(node: Node, fact: Fact) -> int:
     return off_ms if abs(off_ms) > _CLOCK_MS + _CLOCK_SHARE * passed_ms else 0
 
 
-def _fell_silent(board: Board, node: Node, fact: Fact, *, upto_ms: int) -> None:
+def _fell_silent(bucket: BucketState, node: Node, fact: Fact, *, upto_ms: int) -> None:
     silent_ms = upto_ms - node.clock_ms
     listed = node.live if node.live is not None else max(node.beats, node.beats_before)
     if silent_ms <= node.silence_ms or not listed:
         return
     since_ms = node.clock_ms
-    _slept(board, node, since_ms, upto_ms, honest=False)
+    _slept(bucket, node, since_ms, upto_ms, honest=False)
     subject = Subject(Kind.NODE_SILENT, node=node.name)
-    if not fact.home or board.ledger.held_for(subject):
+    if not fact.home or bucket.ledger.held_for(subject):
         return
-    board.ledger.hold(
+    bucket.ledger.hold(
         subject,
         _SILENCE,
         since_ms=since_ms,
@@ -132,17 +132,17 @@ def _fell_silent(board: Board, node: Node, fact: Fact, *, upto_ms: int) -> None:
         ),
         evidence={"sign": "silence", "silent_ms": silent_ms},
     )
-    board.ledger.release(subject, _SILENCE, at_ms=upto_ms, sentence=f"{node.name} writes again.")
+    bucket.ledger.release(subject, _SILENCE, at_ms=upto_ms, sentence=f"{node.name} writes again.")
 
 
-def _slept(board: Board, node: Node, from_ms: int, to_ms: int, *, honest: bool) -> None:
+def _slept(bucket: BucketState, node: Node, from_ms: int, to_ms: int, *, honest: bool) -> None:
     """``honest``: it knows itself that it slept, and holds that against nobody."""
     length_ms = max(to_ms - from_ms, 0)
-    heartbeats.look(board, node)
-    massloss.look(board, node, now_ms=from_ms)
-    divergence.look(board)
+    heartbeats.look(bucket, node)
+    mass_loss.look(bucket, node, now_ms=from_ms)
+    divergence.look(bucket)
     if length_ms > _SHORT_MS or to_ms < from_ms:
-        _let_go(board, node, from_ms, to_ms)
+        _let_go(bucket, node, from_ms, to_ms)
     grace_ms = min(max(length_ms, _WAKING_MS), _LEASE_MS)
     if to_ms < max(node.awake_ms, from_ms):  # the clock was set back: nothing is as it was
         node.waking_ms = node.settled_ms = from_ms = 0
@@ -151,24 +151,24 @@ def _slept(board: Board, node: Node, from_ms: int, to_ms: int, *, honest: bool) 
     node.settled_ms = max(node.settled_ms, to_ms + grace_ms)
 
 
-def _let_go(board: Board, node: Node, from_ms: int, to_ms: int) -> None:
+def _let_go(bucket: BucketState, node: Node, from_ms: int, to_ms: int) -> None:
     """End what rests on the word of a node that sleeps."""
     sentence = f"{node.name} was not awake from {to_second(from_ms)} on."
     node.leaves, node.gone = [], []
-    massloss.let_go(board, node, at_ms=from_ms, sentence=sentence)
-    heartbeats.let_go(board, node, at_ms=from_ms, sentence=sentence)
+    mass_loss.let_go(bucket, node, at_ms=from_ms, sentence=sentence)
+    heartbeats.let_go(bucket, node, at_ms=from_ms, sentence=sentence)
     node.running = False
-    divergence.compare_all(board, at_ms=from_ms)
+    divergence.compare_all(bucket, at_ms=from_ms)
     node.running = True
-    divergence.compare_all(board, at_ms=to_ms)
+    divergence.compare_all(bucket, at_ms=to_ms)
 
 
 def _tell_stall(
-    board: Board, node: Node, fact: Fact, from_ms: int, to_ms: int, *, set_ms: int
+    bucket: BucketState, node: Node, fact: Fact, from_ms: int, to_ms: int, *, set_ms: int
 ) -> None:
     """``set_ms``: by how much more its wall clock moved than time passed for the node."""
     asleep_ms = to_ms - from_ms if fact.type == "NodeStalled" else set_ms
-    if not fact.home or asleep_ms < board.limits.stall_s * 1000:
+    if not fact.home or asleep_ms < bucket.limits.stall_s * 1000:
         return
     if set_ms > _CLOCK_MS:
         what = (
@@ -180,7 +180,7 @@ def _tell_stall(
             f"{node.name} was not awake from {to_second(from_ms)} to {to_second(to_ms)}"
             f" ({span(asleep_ms)}): it answered nobody"
         )
-    board.ledger.hold(
+    bucket.ledger.hold(
         Subject(Kind.NODE_STALLED, node=node.name),
         _STALL,
         since_ms=from_ms,

@@ -10,8 +10,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from routebook.events import Cause
-from routebook.history.reasons import why_changed as changed_reason
-from routebook.history.reasons import why_left as left_reason
+from routebook.history.telling.reasons import why_changed as changed_reason
+from routebook.history.telling.reasons import why_left as left_reason
 from routebook.words import EXAMPLES
 
 _PEER = "{peer}"

@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from routebook.history.words import MASTER, WRITE
+from routebook.history.telling.words import MASTER, WRITE
 from routebook_spark.answers.phrases import (
     counted,
     joined,

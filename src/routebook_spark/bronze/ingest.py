@@ -31,7 +31,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from routebook_spark.bronze.folders import MANIFEST, PACKED, Files, Survey, literal, tables_locked
-from routebook_spark.bronze.gaptable import bring_up_gaps
+from routebook_spark.bronze.gap_table import bring_up_gaps
 from routebook_spark.bronze.intake import Intake, Tally
 from routebook_spark.bronze.segments import (
     Refused,
@@ -56,7 +56,7 @@ _CONFLICTS = (
 )
 _VANISHED = ("PATH_NOT_FOUND", "FILE_NOT_EXIST")
 
-Told = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def ingest(
     *,
     fleet: str | None = None,
     at_once: int = AT_ONCE,
-    told: Told | None = None,
+    told: OnProgress | None = None,
 ) -> IngestResult:
     """Take all there is; ``told`` hears how far it is. Raises PipelineError.
 
@@ -130,7 +130,11 @@ def follow(
 
 
 def retake(
-    lake: Lake, *, because: str | None = None, at_once: int = AT_ONCE, told: Told | None = None
+    lake: Lake,
+    *,
+    because: str | None = None,
+    at_once: int = AT_ONCE,
+    told: OnProgress | None = None,
 ) -> IngestResult:
     """Take segments once more of which there is something in quarantine. Raises PipelineError.
 
@@ -147,7 +151,7 @@ def retake(
 
 @contextmanager
 def _opened(
-    lake: Lake, folders: Sequence[str], at_once: int, told: Told | None, fleet: str | None
+    lake: Lake, folders: Sequence[str], at_once: int, told: OnProgress | None, fleet: str | None
 ) -> Iterator["_Run"]:
     files = Files(lake.spark)
     patterns = sorted({files.pattern_of(folder) for folder in folders})
@@ -180,7 +184,7 @@ class _Run:
         patterns: Sequence[str],
         *,
         at_once: int,
-        told: Told | None,
+        told: OnProgress | None,
         fleet: str | None,
     ) -> None:
         self._lake = lake

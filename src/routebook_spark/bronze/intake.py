@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from routebook_spark.bronze.folders import Files
-from routebook_spark.bronze.lives import told_apart
-from routebook_spark.bronze.segmentrows import SegmentRows
+from routebook_spark.bronze.incarnations import told_apart
+from routebook_spark.bronze.segment_table import SegmentRows
 from routebook_spark.bronze.segments import (
     COPY,
     REFUSED,
@@ -27,7 +27,7 @@ from routebook_spark.bronze.segments import (
     plan,
     segment_row,
 )
-from routebook_spark.bronze.taking import Batch, Outcome, Taker, days_of
+from routebook_spark.bronze.taking import Batch, LineCounts, Taker, days_of
 from routebook_spark.bronze.wholeness import faults
 from routebook_spark.schemas import FILLED
 from routebook_spark.tables import Lake
@@ -41,7 +41,7 @@ class Tally:
 
     segments: int = 0
     copies: int = 0
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[LineCounts] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 
@@ -193,7 +193,7 @@ class Intake:
     def _settle(
         self,
         batch: Batch,
-        outcome: Outcome,
+        outcome: LineCounts,
         others: Sequence[Mapping[str, Any]],
         *,
         known: Collection[str],

@@ -22,8 +22,8 @@ from routebook_spark.bronze.folders import Files, literal
 from routebook_spark.bronze.records import compared, counted, events_of, lines_of, quarantine_of
 from routebook_spark.bronze.segments import Segment
 from routebook_spark.errors import TablesInUse
+from routebook_spark.local_frame import local_frame
 from routebook_spark.schemas import LONG, STRING, WITNESS, struct
-from routebook_spark.smallframes import small_frame
 from routebook_spark.tables import EVENTS, QUARANTINE, Lake, Table
 from routebook_spark.witnesses import is_of_any
 
@@ -78,7 +78,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LineCounts:
     """What became of the lines of a batch: by reason, and how many of each path are bad."""
 
     events: int
@@ -93,7 +93,7 @@ class Taker:
         self._spark = lake.spark
         self._files = Files(lake.spark)
 
-    def take(self, batch: Batch) -> Outcome:
+    def take(self, batch: Batch) -> LineCounts:
         """Raises TablesInUse when somebody else has taken one of this number."""
         # Delta Lake sorts by day anyway. Files with the records of a node together are skipped, in
         # whole or in part, by questions about other nodes and hours.
@@ -124,19 +124,19 @@ class Taker:
                 return Batch.from_json(text), int(found[0].rows)
         return None
 
-    def rest(self, batch: Batch, written: int, *, gone: Collection[str] = ()) -> Outcome:
+    def rest(self, batch: Batch, written: int, *, gone: Collection[str] = ()) -> LineCounts:
         """Fill the quarantine with what is not among the events that were ``written``, and count.
 
         As many events as there should be: so nothing is bad, and nothing is read again. Files that
         are ``gone`` cannot be: of these it is counted what is not there.
         """
         if written == batch.records and batch.known_days is None:
-            return Outcome(written)
+            return LineCounts(written)
         there = [segment for segment in batch.segments if segment.path not in gone]
         read: Counter[str] = Counter()
         quarantined: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
-        rows = small_frame(self._spark, QUARANTINE.schema, [])
+        rows = local_frame(self._spark, QUARANTINE.schema, [])
         if there:
             lines = self._lines(replace(batch, segments=tuple(there)))
             by_uri = {self._files.uri_of(segment.path): segment for segment in there}
@@ -163,7 +163,7 @@ class Taker:
                 reasons[reason] += 1
         if reasons:
             self._append(QUARANTINE, rows, batch)
-        return Outcome(written, max(good - written, 0), reasons, quarantined)
+        return LineCounts(written, max(good - written, 0), reasons, quarantined)
 
     def _present(self, segment: Segment) -> int:
         """How many numbers of ``segment`` there are events of."""
@@ -184,7 +184,7 @@ class Taker:
         texts = self._spark.read.text([literal(segment.path) for segment in batch.segments])
         lines = lines_of(
             texts.select(F.col("_metadata.file_path").alias("uri"), "value"),
-            small_frame(self._spark, _SEGMENTS, named),
+            local_frame(self._spark, _SEGMENTS, named),
             now_ms=int(batch.at.timestamp() * 1000),
         )
         if batch.known_days is None:
@@ -202,7 +202,7 @@ class Taker:
     def _about(self, segment: Segment, reason: str, at: datetime) -> DataFrame:
         """A row of the quarantine about all of a segment."""
         row = {**segment.witness._asdict(), "reason": reason, "segment": segment.stem}
-        return small_frame(self._spark, QUARANTINE.schema, [row | {"path": segment.path, "at": at}])
+        return local_frame(self._spark, QUARANTINE.schema, [row | {"path": segment.path, "at": at}])
 
     def _append(self, table: Table, rows: DataFrame, batch: Batch) -> None:
         self._lake.delta(table)

@@ -23,7 +23,7 @@ import click
 
 from routebook.cli.output import console
 from routebook.cli.plain import one_line
-from routebook_spark.commands.chatter import without_chatter
+from routebook_spark.commands.spark_noise import without_spark_noise
 from routebook_spark.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Engine:
             yield running
             return
         _check_java()
-        quiet = nullcontext() if self.debug else without_chatter()
+        quiet = nullcontext() if self.debug else without_spark_noise()
         with _spinner("starting Spark"), quiet:
             spark = build_session(
                 f"routebook {name}", master=self.master, memory=self.memory, settings=settings

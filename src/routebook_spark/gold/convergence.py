@@ -2,7 +2,7 @@
 
 A change is a broker process that came or left, or topics whose queues changed on a broker. It is
 the same change if a node shows the same within ``WINDOW_MS`` of another. Of the other nodes those
-count that knew all the while: from the first showing to their own, or to the end of the window.
+count that knew all the while: from the first sighting to their own, or to the end of the window.
 Nodes are those of one fleet whose clocks can be compared.
 
 ``nodes_knowing`` should have shown a change and ``nodes`` did: where these are fewer, it never came
@@ -15,17 +15,17 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routebook_spark import schemas
-from routebook_spark.gold.clocks import DAY_MS, on_common_clock
-from routebook_spark.gold.pairs import first_read, nodes_of_fleets, with_uncertainty
-from routebook_spark.gold.showings import (
+from routebook_spark.gold.change_sightings import (
     JOINED,
     LEFT,
     SUBJECT,
     TOPICS,
     WINDOW_MS,
-    process_showings,
-    topic_showings,
+    process_sightings,
+    topic_sightings,
 )
+from routebook_spark.gold.clocks import DAY_MS, on_common_clock
+from routebook_spark.gold.pairs import first_read, nodes_of_fleets, with_uncertainty
 from routebook_spark.gold.witnesses import by_witness, name_of
 
 LATE_MS = DAY_MS
@@ -51,14 +51,14 @@ def convergence(
         read = F.lit(first_read(skew, from_day))
         sessions = sessions.where(F.col("until_day") >= read)
         events = events.where(F.col("day") >= read)
-    showings = process_showings(sessions, skew, nodes).unionByName(topic_showings(events, skew))
-    of_known = showings.where(F.col("node").isin(nodes))
+    sightings = process_sightings(sessions, skew, nodes).unionByName(topic_sightings(events, skew))
+    of_known = sightings.where(F.col("node").isin(nodes))
     found = _rows(_seen(_changes(of_known, nodes), coverage, skew), skew)
     rows = found.withColumns({name: name_of(name) for name in ("first_node", "last_node")})
     return rows if from_day is None else rows.where(F.col("day") >= F.lit(from_day))
 
 
-def _changes(showings: DataFrame, nodes: list[str]) -> DataFrame:
+def _changes(sightings: DataFrame, nodes: list[str]) -> DataFrame:
     """One row for each change: how it began, and ``seen``, when each node showed it."""
     in_order = Window.partitionBy(*SUBJECT).orderBy("at_ms", "node", "seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -66,7 +66,7 @@ def _changes(showings: DataFrame, nodes: list[str]) -> DataFrame:
     at_once = F.col("at_ms") - F.lag("at_ms").over(in_order) <= WINDOW_MS
     begins = ~F.coalesce(again & at_once, F.lit(False))
     numbered = (
-        showings.repartition(*SUBJECT)
+        sightings.repartition(*SUBJECT)
         .withColumn("late", _late(nodes))
         .withColumn("begins", begins.cast("int"))
         .withColumn("number", F.sum("begins").over(so_far))

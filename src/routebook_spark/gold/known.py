@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from routebook_spark.schemas import WITNESS
-from routebook_spark.silver.stays import OUT_OF_SIGHT
+from routebook_spark.silver.members import OUT_OF_SIGHT
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -55,7 +55,7 @@ from routebook_spark.report.spells import (
     spent,
     total_time,
 )
-from routebook_spark.report.topicfacts import balance, demand, forecast
+from routebook_spark.report.topic_facts import balance, demand, forecast
 from routebook_spark.report.witnesses import witnesses
 from routebook_spark.tables import (
     BROKER_AVAILABILITY,

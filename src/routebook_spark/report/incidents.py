@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from routebook_spark.gold.clocks import on_common_clock
+from routebook_spark.local_frame import local_frame
 from routebook_spark.report.facts import Cover, Incident, Incidents, Outage, Period, in_ms
 from routebook_spark.report.rows import collected, during
 from routebook_spark.report.witnesses import awake
-from routebook_spark.silver.stays import OUT_OF_SIGHT
-from routebook_spark.smallframes import small_frame
+from routebook_spark.silver.members import OUT_OF_SIGHT
 from routebook_spark.tables import BROKER_SESSIONS, CLOCK_SKEW, OPEN, STALE_EXPOSURE, Lake
 
 TOGETHER_MS = 60_000
@@ -200,5 +200,5 @@ def _exposures(lake: Lake, keys: Collection[Key], period: Period) -> list[Exposu
 
 def _of(rows: DataFrame, keys: Collection[Key], lake: Lake) -> DataFrame:
     named = [dict(zip(BROKER, key, strict=True)) for key in sorted(keys)]
-    brokers = small_frame(lake.spark, rows.select(*BROKER).schema, named)
+    brokers = local_frame(lake.spark, rows.select(*BROKER).schema, named)
     return rows.join(F.broadcast(brokers), list(BROKER))

@@ -4,7 +4,7 @@ import json
 from datetime import datetime
 
 from routebook import words
-from routebook.history.words import members, queues
+from routebook.history.telling.words import members, queues
 
 NOTHING = "–"
 MAX_NAME = 60

@@ -5,7 +5,8 @@
     clock     wall and monotonic time disagree: the clock was set, or the machine slept
 
 They are found between each two records that follow each other. The rules and their numbers are
-those of ``routebook.history.witness``. Two more kinds are no breaks, and kept for what comes later:
+those of ``routebook.history.finding.witness``. Two more kinds are no breaks, and kept for what
+comes later:
 
     epoch     the clock was set while the node was down or stalled, which ends its time anyway
     window    from here on the latest windows of the node are others
@@ -14,7 +15,7 @@ those of ``routebook.history.witness``. Two more kinds are no breaks, and kept f
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from routebook.history.witness import (
+from routebook.history.finding.witness import (
     BOOTS,
     DEFAULT_WINDOW_MS,
     JUMP_MS,

@@ -12,22 +12,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from routebook_spark import schemas, tables
-from routebook_spark.bronze.gaptable import gaps_in, gaps_since, write_gaps
+from routebook_spark.bronze.gap_table import gaps_in, gaps_since, write_gaps
 from routebook_spark.bronze.segments import were_taken
+from routebook_spark.local_frame import local_frame
 from routebook_spark.schemas import WITNESS
-from routebook_spark.silver import groups, stays, suspects, versions
+from routebook_spark.silver import groups, suspects, versions
 from routebook_spark.silver.breaks import node_breaks
-from routebook_spark.silver.commonclock import Clock, Sample, common_clock
+from routebook_spark.silver.common_clock import Clock, Sample, common_clock
 from routebook_spark.silver.coverage import node_coverage
 from routebook_spark.silver.groups import GROUP, broker_groups
-from routebook_spark.silver.marks import node_facts, node_marks, node_turns, record_ends
-from routebook_spark.silver.news import News
+from routebook_spark.silver.members import MEMBER, member_sessions
+from routebook_spark.silver.members import TYPES as MEMBER_TYPES
+from routebook_spark.silver.new_records import NewRecords
+from routebook_spark.silver.node_marks import node_facts, node_marks, node_turns, record_ends
 from routebook_spark.silver.sessions import broker_sessions
 from routebook_spark.silver.skew import clock_days, clock_samples, clock_sightings
-from routebook_spark.silver.stays import member_stays
 from routebook_spark.silver.suspects import suspect_times
 from routebook_spark.silver.versions import route_versions
-from routebook_spark.smallframes import small_frame
 from routebook_spark.tables import Lake, Table
 from routebook_spark.witnesses import Witness, witness_of
 
@@ -46,34 +47,34 @@ HEARTBEATS = ("HeartbeatGaps",)
 Stage = tuple[Table, Callable[[], None]]
 
 
-def build_silver(lake: Lake, news: News) -> None:
-    """Bring all tables up to the last record; ``news_since`` and ``all_news`` tell what is new."""
-    for _, make in silver_stages(lake, news):
+def build_silver(lake: Lake, new: NewRecords) -> None:
+    """Bring all tables up to the last record; ``new_since`` and ``all_as_new`` tell what is new."""
+    for _, make in silver_stages(lake, new):
         make()
 
 
-def silver_stages(lake: Lake, news: News) -> Iterator[Stage]:
+def silver_stages(lake: Lake, new: NewRecords) -> Iterator[Stage]:
     """Each table, and what brings it up to date once those before it are."""
-    if not news.since:
+    if not new.since:
         return
     events = lake.read(tables.EVENTS)
-    yield NODE_GAPS, partial(_build_gaps, lake, news)
-    ends = _local(record_ends(news.events(events)))
-    yield NODE_MARKS, partial(_build_marks, lake, news, ends)
-    nodes = _nodes(lake, news, ends)
+    yield NODE_GAPS, partial(_build_gaps, lake, new)
+    ends = _local(record_ends(new.events(events)))
+    yield NODE_MARKS, partial(_build_marks, lake, new, ends)
+    nodes = _nodes(lake, new, ends)
     # What is said of brokers, asked for by three tables. Beside what is said of topics and of
     # heartbeats, which is not in it, it is little.
-    told = _told(news.events(events)).persist()
+    told = _told(new.events(events)).persist()
     try:
-        yield BROKER_GROUPS, partial(_build_groups, lake, news, nodes, told)
-        yield tables.ROUTE_VERSIONS, partial(_build_versions, lake, news)
-        yield from _session_stages(lake, news, nodes, told)
+        yield BROKER_GROUPS, partial(_build_groups, lake, new, nodes, told)
+        yield tables.ROUTE_VERSIONS, partial(_build_versions, lake, new)
+        yield from _session_stages(lake, new, nodes, told)
     finally:
         told.unpersist()
-    yield NODE_BREAKS, partial(_build_breaks, lake, news)
-    yield tables.NODE_COVERAGE, partial(_build_coverage, lake, news, nodes)
-    yield CLOCK_SIGHTINGS, partial(_build_sightings, lake, news)
-    yield CLOCK_DAYS, partial(_build_days, lake, news)
+    yield NODE_BREAKS, partial(_build_breaks, lake, new)
+    yield tables.NODE_COVERAGE, partial(_build_coverage, lake, new, nodes)
+    yield CLOCK_SIGHTINGS, partial(_build_sightings, lake, new)
+    yield CLOCK_DAYS, partial(_build_days, lake, new)
     yield tables.CLOCK_SKEW, partial(_build_skew, lake)
 
 
@@ -89,49 +90,49 @@ class _Nodes:
     last: DataFrame
 
 
-def _build_gaps(lake: Lake, news: News) -> None:
+def _build_gaps(lake: Lake, new: NewRecords) -> None:
     """They are a function of what was taken, whatever the table of bronze has come to."""
-    earlier = () if news.whole else gaps_in(lake, NODE_GAPS)
-    gaps, _ = gaps_since(lake, lake.read(tables.SEGMENTS), news.after_batch, earlier)
+    earlier = () if new.whole else gaps_in(lake, NODE_GAPS)
+    gaps, _ = gaps_since(lake, lake.read(tables.SEGMENTS), new.after_batch, earlier)
     write_gaps(lake, NODE_GAPS, gaps)
 
 
-def _build_marks(lake: Lake, news: News, ends: DataFrame) -> None:
-    around = news.days(lake.read(tables.EVENTS)).where(news.touched())
-    known = news.earlier(lake.read(NODE_MARKS))
-    marks = node_marks(news.records(around), ends=ends, around=around, known=known)
-    lake.replace(NODE_MARKS, marks, where=news.where_records())
+def _build_marks(lake: Lake, new: NewRecords, ends: DataFrame) -> None:
+    around = new.days(lake.read(tables.EVENTS)).where(new.touched())
+    known = new.earlier(lake.read(NODE_MARKS))
+    marks = node_marks(new.records(around), ends=ends, around=around, known=known)
+    lake.replace(NODE_MARKS, marks, where=new.where_records())
 
 
-def _nodes(lake: Lake, news: News, ends: DataFrame) -> _Nodes:
-    touched = news.touched()
+def _nodes(lake: Lake, new: NewRecords, ends: DataFrame) -> _Nodes:
+    touched = new.touched()
     marks, gaps = lake.read(NODE_MARKS).where(touched), lake.read(NODE_GAPS).where(touched)
     turns = _local(node_turns(marks, gaps))
     return _Nodes(turns, _local(node_facts(turns)), ends.select(*WITNESS, "last.*"))
 
 
-def _build_breaks(lake: Lake, news: News) -> None:
+def _build_breaks(lake: Lake, new: NewRecords) -> None:
     breaks = node_breaks(
-        news.days(lake.read(tables.EVENTS)).where(news.touched()),
-        F.col("seq") >= news.first_seq(),
-        known=news.earlier(lake.read(NODE_BREAKS)),
-        sessions=news.changed(lake.read(tables.BROKER_SESSIONS)),
+        new.days(lake.read(tables.EVENTS)).where(new.touched()),
+        F.col("seq") >= new.first_seq(),
+        known=new.earlier(lake.read(NODE_BREAKS)),
+        sessions=new.changed(lake.read(tables.BROKER_SESSIONS)),
     )
-    lake.replace(NODE_BREAKS, breaks, where=news.where_records())
+    lake.replace(NODE_BREAKS, breaks, where=new.where_records())
 
 
-def _build_coverage(lake: Lake, news: News, nodes: _Nodes) -> None:
-    breaks = lake.read(NODE_BREAKS).where(news.touched())
-    coverage = news.changed(node_coverage(nodes.turns, breaks, nodes.last))
-    lake.replace(tables.NODE_COVERAGE, coverage, where=news.where_intervals())
+def _build_coverage(lake: Lake, new: NewRecords, nodes: _Nodes) -> None:
+    breaks = lake.read(NODE_BREAKS).where(new.touched())
+    coverage = new.changed(node_coverage(nodes.turns, breaks, nodes.last))
+    lake.replace(tables.NODE_COVERAGE, coverage, where=new.where_intervals())
 
 
 def _told(events: DataFrame) -> DataFrame:
     """Records about groups and members, without what they say of topics."""
-    types = {*groups.TYPES, *stays.TYPES, *suspects.TYPES}
+    types = {*groups.TYPES, *MEMBER_TYPES, *suspects.TYPES}
     data = F.struct(*(F.col(f"data.{name}").alias(name) for name in _TOLD))
     return _of_types(events, tuple(sorted(types))).select(
-        *stays.MEMBER, "seq", "at", "type", "cause", "peer", data.alias("data")
+        *MEMBER, "seq", "at", "type", "cause", "peer", data.alias("data")
     )
 
 
@@ -147,46 +148,49 @@ _TOLD = (
 )
 
 
-def _build_groups(lake: Lake, news: News, nodes: _Nodes, told: DataFrame) -> None:
-    members = news.crossed(lake.read(tables.BROKER_SESSIONS)).select(*GROUP).distinct()
+def _build_groups(lake: Lake, new: NewRecords, nodes: _Nodes, told: DataFrame) -> None:
+    members = new.crossed(lake.read(tables.BROKER_SESSIONS)).select(*GROUP).distinct()
     earlier = (
-        news.crossed(lake.read(BROKER_GROUPS))
+        new.crossed(lake.read(BROKER_GROUPS))
         .join(members.withColumn("has_members", F.lit(True)), list(GROUP), "left")
         .fillna(False, ["has_members"])
     )
     lives = broker_groups(told, nodes.facts, earlier=earlier)
-    lake.replace(BROKER_GROUPS, lives, where=news.where_intervals())
+    lake.replace(BROKER_GROUPS, lives, where=new.where_intervals())
 
 
-def _build_versions(lake: Lake, news: News) -> None:
-    told = _of_types(news.events(lake.read(tables.EVENTS)), versions.TYPES)
-    earlier = news.crossed(lake.read(tables.ROUTE_VERSIONS))
-    routes = route_versions(told, news.changed(lake.read(BROKER_GROUPS)), earlier=earlier)
-    lake.replace(tables.ROUTE_VERSIONS, routes, where=news.where_intervals())
+def _build_versions(lake: Lake, new: NewRecords) -> None:
+    told = _of_types(new.events(lake.read(tables.EVENTS)), versions.TYPES)
+    earlier = new.crossed(lake.read(tables.ROUTE_VERSIONS))
+    routes = route_versions(told, new.changed(lake.read(BROKER_GROUPS)), earlier=earlier)
+    lake.replace(tables.ROUTE_VERSIONS, routes, where=new.where_intervals())
 
 
-def _session_stages(lake: Lake, news: News, nodes: _Nodes, told: DataFrame) -> Iterator[Stage]:
+def _session_stages(lake: Lake, new: NewRecords, nodes: _Nodes, told: DataFrame) -> Iterator[Stage]:
     """The times in which sessions were suspect, and the sessions.
 
     What a session counts can be added to and not be taken back: where records that have been
     counted are new again, behind a hole that was filled, all of the node is counted anew.
     """
     events, sessions = lake.read(tables.EVENTS), lake.read(tables.BROKER_SESSIONS)
-    recount = news.all_of(_counted_already(sessions, news))
+    recount = new.all_of(_counted_already(sessions, new))
     earlier = recount.crossed(sessions)
     # Both tables need them, and several times; they are few.
-    members = member_stays(
-        told if recount is news else _told(recount.events(events)),
+    members = member_sessions(
+        told if recount is new else _told(recount.events(events)),
         recount.changed(lake.read(BROKER_GROUPS)),
         nodes.facts,
         earlier=earlier,
     ).persist()
     try:
-        yield tables.SUSPECT_TIMES, partial(_build_suspects, lake, news, nodes, told, members)
+        yield (
+            tables.SUSPECT_TIMES,
+            partial(_build_suspects, lake, new, nodes, told, members),
+        )
         counted = broker_sessions(
             members,
             _of_types(recount.events(events), HEARTBEATS),
-            lake.read(tables.SUSPECT_TIMES).where(news.touched()),
+            lake.read(tables.SUSPECT_TIMES).where(new.touched()),
             nodes.last,
             recount.changed(lake.read(tables.ROUTE_VERSIONS)),
             earlier=earlier,
@@ -200,39 +204,39 @@ def _session_stages(lake: Lake, news: News, nodes: _Nodes, told: DataFrame) -> I
         members.unpersist()
 
 
-def _counted_already(sessions: DataFrame, news: News) -> list[Witness]:
+def _counted_already(sessions: DataFrame, new: NewRecords) -> list[Witness]:
     """Witnesses of which sessions have counted records that are new."""
-    if news.whole:
+    if new.whole:
         return []
     seen = sessions.select(*WITNESS, F.col("seen_seq").alias("seq"))
-    counted = news.records(seen).select(*WITNESS).distinct()
+    counted = new.records(seen).select(*WITNESS).distinct()
     return [witness_of(row) for row in counted.collect()]
 
 
 def _build_suspects(
-    lake: Lake, news: News, nodes: _Nodes, told: DataFrame, members: DataFrame
+    lake: Lake, new: NewRecords, nodes: _Nodes, told: DataFrame, members: DataFrame
 ) -> None:
     def fresh(points: str) -> Column:
-        return F.filter(points, lambda point: point["seq"] >= news.first_seq())
+        return F.filter(points, lambda point: point["seq"] >= new.first_seq())
 
     doubts = suspect_times(
         told,
-        _of_types(news.events(lake.read(tables.EVENTS)), HEARTBEATS),
-        news.changed(members),
+        _of_types(new.events(lake.read(tables.EVENTS)), HEARTBEATS),
+        new.changed(members),
         nodes.facts.withColumns({name: fresh(name) for name in ("starts", "releases")}),
-        earlier=news.crossed(lake.read(tables.SUSPECT_TIMES)),
+        earlier=new.crossed(lake.read(tables.SUSPECT_TIMES)),
     )
-    lake.replace(tables.SUSPECT_TIMES, doubts, where=news.where_intervals())
+    lake.replace(tables.SUSPECT_TIMES, doubts, where=new.where_intervals())
 
 
-def _build_sightings(lake: Lake, news: News) -> None:
-    seen = clock_sightings(news.events(lake.read(tables.EVENTS)), lake.read(NODE_BREAKS))
-    lake.replace(CLOCK_SIGHTINGS, seen, where=news.where_records())
+def _build_sightings(lake: Lake, new: NewRecords) -> None:
+    seen = clock_sightings(new.events(lake.read(tables.EVENTS)), lake.read(NODE_BREAKS))
+    lake.replace(CLOCK_SIGHTINGS, seen, where=new.where_records())
 
 
-def _build_days(lake: Lake, news: News) -> None:
-    days = clock_days(news.days(lake.read(tables.EVENTS)), lake.read(NODE_BREAKS))
-    lake.replace(CLOCK_DAYS, days, where=news.where_days())
+def _build_days(lake: Lake, new: NewRecords) -> None:
+    days = clock_days(new.days(lake.read(tables.EVENTS)), lake.read(NODE_BREAKS))
+    lake.replace(CLOCK_DAYS, days, where=new.where_days())
 
 
 def _build_skew(lake: Lake) -> None:
@@ -261,7 +265,7 @@ def _skew_frame(days: DataFrame, samples: DataFrame) -> DataFrame:
             for row in samples.collect()
         ),
     )
-    return small_frame(days.sparkSession, tables.CLOCK_SKEW.schema, [row._asdict() for row in rows])
+    return local_frame(days.sparkSession, tables.CLOCK_SKEW.schema, [row._asdict() for row in rows])
 
 
 def _of_types(events: DataFrame, types: tuple[str, ...]) -> DataFrame:
@@ -294,7 +298,7 @@ def silver_of(events: DataFrame, gaps: DataFrame) -> Silver:
 
     For events that fit a notebook: what the frames share is held until they are gone.
     """
-    none = partial(small_frame, events.sparkSession, rows=())
+    none = partial(local_frame, events.sparkSession, rows=())
     ends = _local(record_ends(events))
     marks = node_marks(events, ends=ends, around=events, known=none(schemas.NODE_MARKS))
     turns = _local(node_turns(marks, gaps))
@@ -305,7 +309,7 @@ def silver_of(events: DataFrame, gaps: DataFrame) -> Silver:
         told, facts, earlier=no_groups.withColumn("has_members", F.lit(False))
     ).localCheckpoint()
     no_sessions = none(schemas.BROKER_SESSIONS)
-    members = member_stays(told, lives, facts, earlier=no_sessions).localCheckpoint()
+    members = member_sessions(told, lives, facts, earlier=no_sessions).localCheckpoint()
     no_suspects = none(schemas.SUSPECT_TIMES)
     doubts = suspect_times(told, heartbeats, members, facts, earlier=no_suspects).localCheckpoint()
     no_versions = none(schemas.ROUTE_VERSIONS)

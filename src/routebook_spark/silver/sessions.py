@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from routebook_spark import schemas
 from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.groups import GROUP
-from routebook_spark.silver.stays import MEMBER
+from routebook_spark.silver.members import MEMBER
 from routebook_spark.silver.suspects import UNCONFIRMED
 
 STEP_MS = 100

@@ -6,15 +6,15 @@ their times is that of their clocks, give or take the time it took to reach them
 seconds of each other are surely one happening. Of others the first ones count, the second and so on
 where both saw it as often, and only where it cannot be that the later node was away when the other
 one saw it. The rules and their numbers are
-those of ``routebook.history.skew``.
+those of ``routebook.history.comparing.skew``.
 
-What the samples mean for the clocks of a fleet is worked out by ``commonclock``.
+What the samples mean for the clocks of a fleet is worked out by ``common_clock``.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from routebook.history.skew import AGREE_MS, MOMENT_MS
+from routebook.history.comparing.skew import AGREE_MS, MOMENT_MS
 from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.breaks import clock_epochs, epoch_of
 

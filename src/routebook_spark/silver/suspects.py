@@ -14,7 +14,7 @@ from routebook_spark import schemas
 from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.groups import GROUP
 from routebook_spark.silver.intervals import holds, until_day
-from routebook_spark.silver.stays import MEMBER
+from routebook_spark.silver.members import MEMBER
 
 UNCONFIRMED, HELD = "unconfirmed", "held"
 TYPES = (

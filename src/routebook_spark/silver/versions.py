@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from routebook_spark import schemas
 from routebook_spark.silver.groups import GROUP, RENEWED, RESTATED
 from routebook_spark.silver.intervals import until_day
-from routebook_spark.silver.stays import OUT_OF_SIGHT
+from routebook_spark.silver.members import OUT_OF_SIGHT
 
 TOPIC = (*GROUP, "topic")
 TYPES = ("TopicsChanged", "GroupRestated")

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from routebook.cli import logs
-from routebook.cli.lograte import ALL_BYTES, KIND_BYTES, MAX_KINDS, NOTE_EVERY_MS, LineRates
+from routebook.cli.log_rate import ALL_BYTES, KIND_BYTES, MAX_KINDS, NOTE_EVERY_MS, LineRates
 from routebook.cli.logs import LONGEST, PlainText, logging_to_stderr
 
 

@@ -23,7 +23,7 @@ from routebook.client.queues import MAX_QUEUES, MessageQueue
 from routebook.wire.codes import RequestCode, ResponseCode
 from routebook.wire.command import Command
 from support.askers import MemoryAsker, World, all_failed, not_found, tasks_besides_this_one
-from support.topicroutes import NODE, group, queues, route, route_body
+from support.topic_routes import NODE, group, queues, route, route_body
 
 A_AND_B = route_body()
 ONLY_A = route_body([group("broker-a")], [queues("broker-a")])

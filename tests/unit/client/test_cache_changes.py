@@ -11,7 +11,7 @@ from routebook.client.changes import RouteChange
 from routebook.client.queues import MessageQueue
 from routebook.wire.address import Address
 from support.askers import World
-from support.topicroutes import group, queues, route, route_body
+from support.topic_routes import group, queues, route, route_body
 
 A_AND_B = route_body()
 ONLY_A = route_body([group("broker-a")], [queues("broker-a")])

@@ -8,7 +8,7 @@ import pytest
 from routebook.client.entries import NotCached
 from routebook.client.queues import MessageQueue
 from support.askers import World, tasks_besides_this_one
-from support.topicroutes import group, mapping, queues, route, route_body
+from support.topic_routes import group, mapping, queues, route, route_body
 
 A_AND_B = route_body()
 ONLY_A = route_body([group("broker-a")], [queues("broker-a")])

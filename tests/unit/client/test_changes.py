@@ -17,7 +17,7 @@ from routebook.client.changes import (
 )
 from routebook.client.routes import TopicRoute
 from routebook.wire.answers import TopicQueues
-from support.topicroutes import group, mapping, queues, route
+from support.topic_routes import group, mapping, queues, route
 
 BOTH = route()
 

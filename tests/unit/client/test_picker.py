@@ -9,7 +9,7 @@ from routebook.client.faults import FaultTable
 from routebook.client.picker import QueuePicker
 from routebook.client.queues import MessageQueue
 from routebook.client.routes import TopicRoute
-from support.topicroutes import group, mapping, queues, route
+from support.topic_routes import group, mapping, queues, route
 
 A_B_C = route(
     [group("a"), group("b"), group("c")], [queues("a"), queues("b", write=1), queues("c", write=1)]

@@ -16,7 +16,7 @@ from routebook.client.queues import (
     publish_queues,
     subscribe_queues,
 )
-from support.topicroutes import group, mapping, queues, route
+from support.topic_routes import group, mapping, queues, route
 
 GLOBAL = "__syslo__global__"
 

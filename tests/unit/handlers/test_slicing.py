@@ -8,7 +8,7 @@ import pytest
 from routebook.events import TopicsChanged
 from routebook.handlers.dispatch import dispatch
 from routebook.handlers.order import MAX_ORDER_BYTES, ORDER_NAMESPACE
-from routebook.handlers.services import Answer, Caller
+from routebook.handlers.services import Caller, HandlerResult
 from routebook.slices import Slices, finished
 from routebook.state.errors import TableFull
 from routebook.state.kv import KvChange, KvStore
@@ -22,12 +22,12 @@ MANY = 10_000
 TOPICS = [f"topic-{number}" for number in range(MANY)]
 
 
-def answer(desk: Desk, code: int, **fields: str) -> Answer:
+def answer(desk: Desk, code: int, **fields: str) -> HandlerResult:
     request = Command(code, 0, 1, 513, None, dict(fields), b"")
     return dispatch(request, desk.services, Caller(99, "admin"))
 
 
-def slices_of(answer: Answer) -> tuple[int, Reply]:
+def slices_of(answer: HandlerResult) -> tuple[int, Reply]:
     """How many slices an answer takes beyond those taken at once, and the reply."""
     if isinstance(answer, Reply):
         return 0, answer

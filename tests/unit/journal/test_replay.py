@@ -7,7 +7,7 @@ from routebook.journal.errors import JournalError
 from routebook.journal.record import CHAIN_START, hash_of
 from routebook.journal.replay import newest, replay
 from routebook.journal.snapshot import make_snapshot
-from routebook.journal.snapshotfile import BadSnapshot, Snapshot
+from routebook.journal.snapshot_file import BadSnapshot, Snapshot
 from routebook.journal.view import View
 from support.journals import chained, lay, record, recovered
 from support.telling import (

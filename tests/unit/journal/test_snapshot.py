@@ -9,7 +9,7 @@ import pytest
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import snapshot_name
 from routebook.journal.snapshot import MAX_SNAPSHOTS, main, make_snapshot, superfluous
-from routebook.journal.snapshotfile import BadSnapshot, Snapshot, decode, encode, load, write
+from routebook.journal.snapshot_file import BadSnapshot, Snapshot, decode, encode, load, write
 from routebook.journal.view import View
 from support.desk import Desk
 from support.journals import lay

@@ -3,7 +3,7 @@
 import pytest
 
 from routebook.server.pending import KINDS, SHARES, Awaited, Pending, Share
-from routebook.server.rota import Room
+from routebook.server.scheduler import Room
 from routebook.wire.codes import RequestCode
 
 CHANGE, LOOK_BACK, CALL = Awaited.CHANGE, Awaited.LOOK_BACK, Awaited.CALL

@@ -1,0 +1,68 @@
+"""PollSchedule: when each topic is to be polled next. Told the time.
+
+Every topic has times of its own, so that many topics make a steady trickle of polls and not a burst
+a period. What is due within one tick is taken together.
+"""
+
+import heapq
+import random
+
+TICKS_A_PERIOD = 100
+MAX_JITTER = 0.5
+_SHORTEST_WAIT = 0.1  # of a period
+
+
+class PollSchedule:
+    """``jitter`` is the part of the period by which a poll may be early or late."""
+
+    def __init__(self, period_s: float, jitter: float, rng: random.Random) -> None:
+        if not period_s > 0 or not 0 <= jitter <= MAX_JITTER:
+            raise ValueError(f"a period of {period_s} s with a jitter of {jitter} makes no sense")
+        self.tick_s = period_s / TICKS_A_PERIOD
+        self._period_s = period_s
+        self._jitter = jitter
+        self._rng = rng
+        self._due: dict[str, float] = {}
+        self._new: set[str] = set()  # added as due at once, and not taken yet
+        self._heap: list[tuple[float, str]] = []  # void where _due says otherwise
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._due
+
+    def add(self, topic: str, now: float, *, at_once: bool) -> None:
+        """Begin with ``topic``: due now, or within a period when it has just been asked for."""
+        if at_once:
+            self._new.add(topic)
+        self._plan(topic, now if at_once else now + self._first_wait_s())
+
+    def drop(self, topic: str) -> None:
+        self._due.pop(topic, None)
+        self._new.discard(topic)
+
+    def take_due(self, now: float, limit: int) -> list[str]:
+        """At most ``limit`` topics to be polled now, each planned anew."""
+        due: list[str] = []
+        while len(due) < limit and self.next_in_s(now) <= self.tick_s:
+            _, topic = heapq.heappop(self._heap)
+            due.append(topic)
+            wait_s = self._first_wait_s() if topic in self._new else self._wait_s()
+            self._new.discard(topic)
+            self._plan(topic, now + wait_s)
+        return due
+
+    def next_in_s(self, now: float) -> float:
+        """Time until a topic is due: 0 when one is, infinity when there is none."""
+        while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return max(0.0, self._heap[0][0] - now) if self._heap else float("inf")
+
+    def _plan(self, topic: str, at: float) -> None:
+        self._due[topic] = at
+        heapq.heappush(self._heap, (at, topic))
+
+    def _first_wait_s(self) -> float:
+        # Topics that came into use together must not be polled together for ever.
+        return self._period_s * self._rng.uniform(_SHORTEST_WAIT, 1)
+
+    def _wait_s(self) -> float:
+        return self._period_s * self._rng.uniform(1 - self._jitter, 1 + self._jitter)

@@ -1,0 +1,1 @@
+"""Several nodes side by side: one clock, and when they told clients different things."""

@@ -1,0 +1,1 @@
+"""Journals: which there are, the lines a question needs, and the views they begin with."""

@@ -1,0 +1,1 @@
+"""What journals tell, made for people: timelines, sessions, versions, sentences."""

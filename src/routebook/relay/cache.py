@@ -1,0 +1,335 @@
+"""RelayCache: what NameServers answered, kept until they have denied it for long enough.
+
+It asks nobody and is told the time, in seconds. Each kind of question has its own shelf, in the
+order in which the answers were last asked for. An answer goes for one of two reasons: NameServers
+deny it, or others need its room, the one asked for longest ago first; which it was is remembered.
+What nobody asked for lately rests: it is kept, and no longer asked again in advance.
+
+A denial is never an answer worth keeping for long: it is remembered apart, so that a flood of
+questions about nothing costs no good answer.
+Equal bodies are held once, because topics on the same brokers have equal routes.
+"""
+
+import heapq
+import itertools
+import random
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from routebook.client.requests import command
+from routebook.wire.codes import RequestCode
+from routebook.wire.command import Command, Reply
+
+REST_AFTER_S = 600.0
+DENIAL_S = 2.0  # a topic may be made the next moment
+MAX_DENIALS = 4096
+MAX_GROUPS = 10_000
+MAX_BYTES = 512 * 1024 * 1024  # of bodies, and of what is held for each question
+ENTRY_BYTES = 600  # for one question without its names, about
+MAX_FORGOTTEN = 10_000
+EARLIEST = 0.7  # of the period: polls spread out instead of meeting
+
+
+_TOPIC_LISTS = (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a NameServer is asked, whoever asks and in whatever form."""
+
+    code: RequestCode
+    topic: str | None = None
+    cluster: str | None = None
+    broker: str | None = None
+
+    def __str__(self) -> str:
+        if self.topic is not None:
+            return f"the topic {self.topic}"
+        if self.broker is not None:
+            return f"the broker {self.broker}"
+        return "the topic list" if self.code in _TOPIC_LISTS else "the clusters"
+
+    def command(self) -> Command:
+        return command(
+            self.code,
+            {"topic": self.topic, "clusterName": self.cluster, "brokerName": self.broker},
+        )
+
+
+@dataclass(slots=True)
+class Entry:
+    """A good answer. ``doubt`` is why the last try did not confirm it, None when it did.
+
+    ``due_at`` is when it is to be asked again, None while it rests.
+    """
+
+    body: bytes
+    confirmed_at: float
+    asked_at: float
+    due_at: float | None = None
+    denied_since: float | None = None
+    doubt: str | None = None
+
+    @property
+    def resting(self) -> bool:
+        return self.due_at is None
+
+
+class Loss(StrEnum):
+    """Why an answer is no longer held."""
+
+    ROOM = "room"  # others needed it
+    DENIED = "denied"  # NameServers no longer know it
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    why: Loss
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A refusal, or a success that says nothing."""
+
+    reply: Reply
+    at: float
+
+
+class RelayCache:
+    def __init__(
+        self,
+        *,
+        poll_s: float,
+        forget_after_s: float,
+        max_topics: int,
+        max_bytes: int = MAX_BYTES,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._poll_s = poll_s
+        self._forget_after_s = forget_after_s
+        self._max_bytes = max_bytes
+        self._rng = rng or random.Random()
+        self._room: dict[int, int] = {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: max_topics,
+            RequestCode.GET_BROKER_CLUSTER_INFO: 1,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: 1,
+            RequestCode.GET_BROKER_MEMBER_GROUP: MAX_GROUPS,
+        }
+        self._shelves: dict[int, OrderedDict[Question, Entry]] = {
+            code: OrderedDict() for code in self._room
+        }
+        self._denials: OrderedDict[Question, Denial] = OrderedDict()
+        self._bodies: dict[bytes, tuple[bytes, int]] = {}  # the one copy, and how many have it
+        self._bytes = 0
+        self._schedule: list[tuple[float, int, Question]] = []  # void where an entry says otherwise
+        self._numbers = itertools.count()
+        self._forgotten: OrderedDict[Question, Forgotten] = OrderedDict()
+        self._losses = dict.fromkeys(Loss, 0)
+        self._last_lost: dict[Loss, Question] = {}
+        self._unlisted = 0  # forgotten for room so long ago that nobody knows which
+
+    def __len__(self) -> int:
+        return sum(map(len, self._shelves.values()))
+
+    def count(self, code: RequestCode) -> int:
+        return len(self._shelves[code])
+
+    @property
+    def held_bytes(self) -> int:
+        return self._bytes
+
+    @property
+    def max_bytes(self) -> int:
+        return self._max_bytes
+
+    @property
+    def resting(self) -> int:
+        """Answers that nobody asked for lately."""
+        return sum(entry.resting for entry in self._entries())
+
+    def lost(self, why: Loss) -> int:
+        """How many answers are gone for this reason, those that came back among them."""
+        return self._losses[why]
+
+    def last_lost(self, why: Loss) -> Question | None:
+        return self._last_lost.get(why)
+
+    def find_forgotten(self, question: Question) -> Forgotten | None:
+        """Why and when the answer went; None when there was none, or too many went since."""
+        return self._forgotten.get(question)
+
+    @property
+    def unlisted(self) -> int:
+        """How many were forgotten for room that ``find_forgotten`` no longer knows of."""
+        return self._unlisted
+
+    def oldest_age_s(self, now_s: float) -> float | None:
+        """None when there is nothing."""
+        oldest = min((entry.confirmed_at for entry in self._entries()), default=None)
+        return None if oldest is None else now_s - oldest
+
+    # -- for those who ask
+
+    def find(self, question: Question, now_s: float) -> Entry | None:
+        """The good answer, which is in use from now on."""
+        shelf = self._shelves[question.code]
+        entry = shelf.get(question)
+        if entry is not None:
+            entry.asked_at = now_s
+            shelf.move_to_end(question)
+        return entry
+
+    def find_denial(self, question: Question, now_s: float) -> Denial | None:
+        denial = self._denials.get(question)
+        return None if denial is None or now_s - denial.at > DENIAL_S else denial
+
+    # -- for the one who asks NameServers
+
+    def wake(self, question: Question, now_s: float) -> None:
+        """Somebody asked for what rested: have it asked again from now on."""
+        entry = self._shelves[question.code].get(question)
+        if entry is not None and entry.resting:
+            self._plan(question, entry, now_s + self._wait_s())
+
+    def take_due(self, now_s: float, limit: int, *, rest_unused: bool = True) -> list[Question]:
+        """Questions to be asked again, planned anew; what nobody asked for lately is to rest."""
+        due: list[Question] = []
+        while self._schedule and self._schedule[0][0] <= now_s and len(due) < limit:
+            at, _, question = heapq.heappop(self._schedule)
+            entry = self._shelves[question.code].get(question)
+            if entry is None or entry.due_at != at:
+                continue
+            if rest_unused and now_s - entry.asked_at > REST_AFTER_S:
+                entry.due_at = None
+            else:
+                self._plan(question, entry, now_s + self._wait_s())
+                due.append(question)
+        return due
+
+    def holds(self, body: bytes) -> bool:
+        """Whether some question has this answer, which has therefore been looked at."""
+        return body in self._bodies
+
+    def confirm(
+        self,
+        question: Question,
+        body: bytes,
+        *,
+        now_s: float,
+        age_s: float = 0.0,
+        doubt: str | None = None,
+    ) -> None:
+        """NameServers gave this answer ``age_s`` ago, to whom it was that told us now."""
+        shelf = self._shelves[question.code]
+        entry = shelf.get(question)
+        self._denials.pop(question, None)
+        if entry is None:
+            entry = shelf[question] = Entry(self._hold(body), now_s, now_s)
+            self._bytes += _cost(question)
+            self._forgotten.pop(question, None)
+            self._plan(question, entry, now_s + self._wait_s())
+        elif entry.body != body:
+            self._release(entry.body)
+            entry.body = self._hold(body)
+        entry.confirmed_at = now_s - age_s
+        entry.denied_since, entry.doubt = None, doubt
+        while len(shelf) > self._room[question.code]:
+            self._forget(next(iter(shelf)), Loss.ROOM, now_s)
+        while self._bytes > self._max_bytes and (oldest := self._oldest(but=question)) is not None:
+            self._forget(oldest, Loss.ROOM, now_s)
+
+    def deny(self, question: Question, reply: Reply, *, now_s: float, doubt: str) -> None:
+        """NameServers gave no answer of use; a good one stays until they have kept to that."""
+        entry = self._shelves[question.code].get(question)
+        if entry is not None:
+            if entry.denied_since is None:
+                entry.denied_since = now_s
+            entry.doubt = doubt
+            if now_s - entry.denied_since < self._forget_after_s:
+                return
+            self._forget(question, Loss.DENIED, now_s)
+        self._denials[question] = Denial(reply, now_s)
+        self._denials.move_to_end(question)
+        if len(self._denials) > MAX_DENIALS:
+            self._denials.popitem(last=False)
+
+    def fail(self, question: Question, doubt: str) -> None:
+        """The answer was of no use, or there was none."""
+        entry = self._shelves[question.code].get(question)
+        if entry is not None:
+            entry.doubt = doubt
+
+    def hasten(self, question: Question, now_s: float) -> None:
+        """Have it asked again as soon as somebody can be asked."""
+        entry = self._shelves[question.code].get(question)
+        if entry is not None:
+            self._plan(question, entry, now_s)
+
+    def pardon(self) -> None:
+        """Count denials anew: who comes back after an outage may know little yet."""
+        for entry in self._entries():
+            entry.denied_since = None
+
+    # -- its own housekeeping
+
+    def _entries(self) -> Iterator[Entry]:
+        return itertools.chain.from_iterable(shelf.values() for shelf in self._shelves.values())
+
+    def _wait_s(self) -> float:
+        return self._poll_s * self._rng.uniform(EARLIEST, 1.0)
+
+    def _plan(self, question: Question, entry: Entry, due_at: float) -> None:
+        entry.due_at = due_at
+        heapq.heappush(self._schedule, (due_at, next(self._numbers), question))
+        if len(self._schedule) > 2 * len(self) + 1000:
+            self._schedule = [item for item in self._schedule if self._valid(item)]
+            heapq.heapify(self._schedule)
+
+    def _valid(self, item: tuple[float, int, Question]) -> bool:
+        entry = self._shelves[item[2].code].get(item[2])
+        return entry is not None and entry.due_at == item[0]
+
+    def _oldest(self, *, but: Question) -> Question | None:
+        """What was asked for longest ago, of all shelves."""
+        firsts = [
+            (entry.asked_at, question)
+            for shelf in self._shelves.values()
+            for question, entry in itertools.islice(shelf.items(), 2)
+            if question != but
+        ]
+        return min(firsts, key=lambda first: first[0], default=(0.0, None))[1]
+
+    def _forget(self, question: Question, why: Loss, now_s: float) -> None:
+        self._release(self._shelves[question.code].pop(question).body)
+        self._bytes -= _cost(question)
+        self._losses[why] += 1
+        self._last_lost[why] = question
+        self._forgotten[question] = Forgotten(why, now_s)
+        self._forgotten.move_to_end(question)
+        if len(self._forgotten) > MAX_FORGOTTEN:
+            _, first = self._forgotten.popitem(last=False)
+            self._unlisted += first.why is Loss.ROOM
+
+    def _hold(self, body: bytes) -> bytes:
+        copy, holders = self._bodies.get(body, (body, 0))
+        if not holders:
+            self._bytes += len(copy)
+        self._bodies[copy] = (copy, holders + 1)
+        return copy
+
+    def _release(self, body: bytes) -> None:
+        copy, holders = self._bodies.pop(body)
+        if holders > 1:
+            self._bodies[copy] = (copy, holders - 1)
+        else:
+            self._bytes -= len(copy)
+
+
+def _cost(question: Question) -> int:
+    """Bytes held for a question besides its body."""
+    names = (question.topic, question.cluster, question.broker)
+    return ENTRY_BYTES + sum(sys.getsizeof(name) for name in names if name is not None)
