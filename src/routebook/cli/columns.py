@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from rich.text import Text
 
-from routebook.cli.layout import Cell, Kind, Stripe, TableView, moment
+from routebook.cli.layout import Cell, Kind, ShownColumn, TableView, moment
 from routebook.cli.plain import plain
 from routebook.words import exact
 
@@ -66,17 +66,17 @@ def table_of(
     columns: Sequence[Column[Row]], rows: Iterable[Row], *, title: str | None = None
 ) -> TableView:
     """All columns that have a heading."""
-    return TableView(None if title is None else plain(title), _stripes(columns, list(rows)))
+    return TableView(None if title is None else plain(title), _shown(columns, list(rows)))
 
 
 def facts_of(columns: Sequence[Column[Row]], row: Row) -> TableView:
     """One row as a list: a line for each column that has a heading and something to say."""
-    return TableView(None, _stripes(columns, [row]), as_list=True)
+    return TableView(None, _shown(columns, [row]), as_list=True)
 
 
-def _stripes(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Stripe]:
+def _shown(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[ShownColumn]:
     return [
-        Stripe(plain(each.heading), each.kind, each.drop, [each.cell(row) for row in rows])
+        ShownColumn(plain(each.heading), each.kind, each.drop, [each.cell(row) for row in rows])
         for each in columns
         if each.heading is not None
     ]

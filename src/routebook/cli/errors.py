@@ -41,11 +41,9 @@ class CannotStart(_Sentence):
 
 def show(error: click.ClickException) -> None:
     """On standard error, in the way that was asked for."""
-    from routebook.cli.output import json_wanted, tell
+    from routebook.cli.output import json_wanted, tell_error
 
-    if json_wanted():
-        tell(error=one_line(error.format_message()), exit_code=error.exit_code)
-    elif isinstance(error, click.UsageError):
+    if isinstance(error, click.UsageError) and not json_wanted():
         error.show()  # how the command is used comes first
     else:
-        tell(error=error.format_message())
+        tell_error(error.format_message(), error.exit_code)

@@ -46,7 +46,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Stripe:
+class ShownColumn:
     """A column as it is shown; the one of the lowest ``drop`` goes first, None: never."""
 
     heading: str
@@ -76,67 +76,67 @@ class Stripe:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class Layout:
     """Columns of a table, and a line below it."""
 
-    stripes: Sequence[Stripe]
+    columns: Sequence[ShownColumn]
     below: str = ""
 
     def fits(self, width: int) -> bool:
-        gaps = len(GAP) * (len(self.stripes) - 1)
-        return sum(stripe.least for stripe in self.stripes) + gaps <= width
+        gaps = len(GAP) * (len(self.columns) - 1)
+        return sum(column.least for column in self.columns) + gaps <= width
 
 
 class TableView:
     """A renderable: the table in the width that the console has, or a list from the start."""
 
     def __init__(
-        self, title: str | None, stripes: Sequence[Stripe], *, as_list: bool = False
+        self, title: str | None, columns: Sequence[ShownColumn], *, as_list: bool = False
     ) -> None:
         self._title = title
-        self._stripes = stripes
+        self._columns = columns
         self._as_list = as_list
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
         if self._title is not None:
             yield from _prose(self._title, width, _BOLD)
-        attempts = () if self._as_list else _attempts(self._stripes)
+        attempts = () if self._as_list else _attempts(self._columns)
         found = next((laid for laid in attempts if laid.fits(width)), None)
         if found is None:
-            yield from _vertical(console, self._stripes, width)
+            yield from _vertical(console, self._columns, width)
             return
-        yield from _horizontal(console, found.stripes, width)
+        yield from _horizontal(console, found.columns, width)
         if found.below:
             yield from _prose(found.below, width, _DIM)
 
 
-def _attempts(stripes: Sequence[Stripe]) -> Iterator[Laid]:
-    yield Laid(stripes)
-    short, times = _short_times(stripes)
-    yield Laid(short, times)
-    left = [stripe for stripe in short if not stripe.empty] or list(short)
-    yield Laid(left, times)
+def _attempts(columns: Sequence[ShownColumn]) -> Iterator[Layout]:
+    yield Layout(columns)
+    short, times = _short_times(columns)
+    yield Layout(short, times)
+    left = [column for column in short if not column.empty] or list(short)
+    yield Layout(left, times)
     gone: list[str] = []
-    while droppable := [stripe for stripe in left if stripe.drop is not None]:
-        first = min(droppable, key=lambda stripe: stripe.drop or 0)
-        left = [stripe for stripe in left if stripe is not first]
+    while droppable := [column for column in left if column.drop is not None]:
+        first = min(droppable, key=lambda column: column.drop or 0)
+        left = [column for column in left if column is not first]
         gone.append(first.heading)
         room = f"not shown for want of room: {', '.join(gone)}"
-        yield Laid(left, f"{times}; {room}" if times else room)
+        yield Layout(left, f"{times}; {room}" if times else room)
 
 
-def _short_times(stripes: Sequence[Stripe]) -> tuple[list[Stripe], str]:
+def _short_times(columns: Sequence[ShownColumn]) -> tuple[list[ShownColumn], str]:
     """``03:12:04`` where all are of one day, else ``11-15 03:12:04``; and which day it is."""
     moments = {
         to_second(cell.wall_ms)
-        for stripe in stripes
-        for cell in stripe.cells
+        for column in columns
+        for cell in column.cells
         if cell.wall_ms is not None
     }
     days, years = {text[:10] for text in moments}, {text[:4] for text in moments}
     if len(years) != 1 or not all(text.endswith("Z") for text in moments):
-        return list(stripes), ""
+        return list(columns), ""
     begins = len("2026-11-15T") if len(days) == 1 else len("2026-")
 
     def shortened(cell: Cell) -> Cell:
@@ -144,29 +144,29 @@ def _short_times(stripes: Sequence[Stripe]) -> tuple[list[Stripe], str]:
             return cell
         return replace(cell, text=to_second(cell.wall_ms)[begins:-1].replace("T", " "))
 
-    short = [replace(each, cells=tuple(map(shortened, each.cells))) for each in stripes]
+    short = [replace(each, cells=tuple(map(shortened, each.cells))) for each in columns]
     return short, f"times of {min(days)}, UTC" if len(days) == 1 else f"times of {min(years)}, UTC"
 
 
-def _horizontal(console: Console, stripes: Sequence[Stripe], width: int) -> RenderResult:
-    widths = _widths(stripes, width)
+def _horizontal(console: Console, columns: Sequence[ShownColumn], width: int) -> RenderResult:
+    widths = _widths(columns, width)
     headings = [
-        _wrapped(stripe.heading, room) for stripe, room in zip(stripes, widths, strict=True)
+        _wrapped(column.heading, room) for column, room in zip(columns, widths, strict=True)
     ]
     deepest = max(map(len, headings), default=1)
     aligned = [[""] * (deepest - len(lines)) + lines for lines in headings]
-    right = [stripe.kind is Kind.NUMBER for stripe in stripes]
-    yield from _lines(aligned, widths, right, [_BOLD] * len(stripes))
+    right = [column.kind is Kind.NUMBER for column in columns]
+    yield from _lines(aligned, widths, right, [_BOLD] * len(columns))
     yield Segment("─" * (sum(widths) + len(GAP) * (len(widths) - 1)))
     yield Segment.line()
     styles: dict[str, Style] = {}
-    for row in zip(*(stripe.cells for stripe in stripes), strict=True):
+    for row in zip(*(column.cells for column in columns), strict=True):
         for cell in row:
             if cell.style not in styles:
                 styles[cell.style] = console.get_style(cell.style or "none")
         wide = [
-            stripe.kind is Kind.VALUE and _longest_word(cell.text) > room
-            for stripe, cell, room in zip(stripes, row, widths, strict=True)
+            column.kind is Kind.VALUE and _longest_word(cell.text) > room
+            for column, cell, room in zip(columns, row, widths, strict=True)
         ]
         wrapped = [
             [""] if below else _wrapped(cell.text, room)
@@ -177,13 +177,13 @@ def _horizontal(console: Console, stripes: Sequence[Stripe], width: int) -> Rend
             yield from _prose(cell.text, width, styles[cell.style], indent=GAP)
 
 
-def _widths(stripes: Sequence[Stripe], width: int) -> list[int]:
+def _widths(columns: Sequence[ShownColumn], width: int) -> list[int]:
     """What each wants; where there is too little room prose gets what others leave."""
-    wanted = [stripe.wanted for stripe in stripes]
-    room = width - len(GAP) * (len(stripes) - 1)
+    wanted = [column.wanted for column in columns]
+    room = width - len(GAP) * (len(columns) - 1)
     if sum(wanted) <= room:
         return wanted
-    widths = [stripe.least for stripe in stripes]
+    widths = [column.least for column in columns]
     for _ in range(room - sum(widths)):
         short = [n for n in range(len(widths)) if widths[n] < wanted[n]]
         widths[min(short, key=lambda n: widths[n] / wanted[n])] += 1
@@ -198,34 +198,34 @@ def _lines(
 ) -> Iterator[Segment]:
     for number in range(max(map(len, cells), default=0)):
         texts = [lines[number] if number < len(lines) else "" for lines in cells]
-        last = max((column for column, text in enumerate(texts) if text), default=0)
-        for column, text in enumerate(texts[: last + 1]):
-            blanks = Segment(" " * (widths[column] - cell_len(text)))
-            if right[column]:
+        last = max((place for place, text in enumerate(texts) if text), default=0)
+        for place, text in enumerate(texts[: last + 1]):
+            blanks = Segment(" " * (widths[place] - cell_len(text)))
+            if right[place]:
                 yield blanks
-            yield Segment(text, styles[column])
-            if column < last:
-                yield Segment(GAP) if right[column] else Segment(blanks.text + GAP)
+            yield Segment(text, styles[place])
+            if place < last:
+                yield Segment(GAP) if right[place] else Segment(blanks.text + GAP)
         yield Segment.line()
 
 
-def _vertical(console: Console, stripes: Sequence[Stripe], width: int) -> RenderResult:
+def _vertical(console: Console, columns: Sequence[ShownColumn], width: int) -> RenderResult:
     """A line for each cell that says something, its heading before it."""
-    headings = max(cell_len(stripe.heading) for stripe in stripes)
+    headings = max(cell_len(column.heading) for column in columns)
     room = width - headings - len(GAP)
-    for number, row in enumerate(zip(*(stripe.cells for stripe in stripes), strict=True)):
+    for number, row in enumerate(zip(*(column.cells for column in columns), strict=True)):
         if number:
             yield Segment.line()
-        for stripe, cell in zip(stripes, row, strict=True):
+        for column, cell in zip(columns, row, strict=True):
             if cell.empty:
                 continue
             style = console.get_style(cell.style or "none")
             if _longest_word(cell.text) > room:  # it needs the whole width, and has it
-                cells = [[stripe.heading], [""]]
+                cells = [[column.heading], [""]]
                 yield from _lines(cells, [headings, 0], [False] * 2, [_BOLD, style])
                 yield from _prose(cell.text, width, style)
             else:
-                cells = [[stripe.heading], _wrapped(cell.text, room)]
+                cells = [[column.heading], _wrapped(cell.text, room)]
                 yield from _lines(cells, [headings, room], [False] * 2, [_BOLD, style])
 
 

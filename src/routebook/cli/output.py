@@ -12,7 +12,7 @@ whatever width the content has. JSON is one document per look, a line each when 
 import functools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeVar
@@ -155,23 +155,27 @@ def json_wanted() -> bool:
 
 def say(text: str) -> None:
     """Progress and remarks, beside the output."""
-    tell(note=text)
+    _tell({"note": text}, text)
+
+
+def note(text: str) -> None:
+    _tell({"note": text}, f"Note: {text}")
 
 
 def warn(text: str) -> None:
-    tell(warning=text)
+    _tell({"warning": text}, f"Warning: {text}")
 
 
-def tell(**said: object) -> None:
-    """One thing on standard error: as a sentence, or as an object on a line if JSON is wanted.
+def tell_error(text: str, exit_code: int) -> None:
+    _tell({"error": text, "exit_code": exit_code}, f"Error: {text}")
 
-    The first name is what it is: an error, a warning or a note.
-    """
+
+def _tell(document: Mapping[str, object], sentence: str) -> None:
+    """One thing on standard error: as an object on a line if JSON is wanted."""
     if json_wanted():
-        click.echo(json_text(said), err=True)
+        click.echo(json_text(document), err=True)
         return
-    kind, text = next(iter(said.items()))
-    sentence = plain(text) if kind == "note" else f"{kind.capitalize()}: {plain(text)}"
+    sentence = plain(sentence)
     screen = console(stderr=True)
     if screen.is_terminal:
         screen.print(Text(sentence))  # which breaks no word

@@ -31,6 +31,7 @@ from routebook.client import (
     TopicNotFound,
     TopicRoute,
 )
+from routebook.words import span
 
 Routes = Mapping[Address, TopicRoute | NameServerError]
 
@@ -92,7 +93,7 @@ def _teller(node: Address | None, route: TopicRoute) -> str:
     if told is None:
         return str(node)
     stale = ", stale" if told.stale else ""
-    return f"{node} (a relay; {told.age_ms / 1000:.1f} s old{stale})"
+    return f"{node} (a relay; {span(told.age_ms)} old{stale})"
 
 
 def _doubts(routes: Iterable[TopicRoute]) -> Iterator[RenderableType]:

@@ -14,7 +14,7 @@ import click
 
 from routebook.cli.errors import NO, Negative
 from routebook.cli.journal import views as views
-from routebook.cli.output import Output, json_option, say, warn
+from routebook.cli.output import Output, json_option, note, warn
 from routebook.cli.progress import progress_shown
 from routebook.history.times import AtSeq, AtTime, BadTime, Moment, parse
 from routebook.journal.errors import JournalError
@@ -58,7 +58,7 @@ def journal_at(given: Path) -> Path:
     """
     found = locate(given)
     if found != given:
-        say(f"Note: {given} is no journal; this is {found}")
+        note(f"{given} is no journal; this is {found}")
     return found
 
 
