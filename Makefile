@@ -9,7 +9,7 @@ DURATIONS := build/durations.txt
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install spark run demo test check fmt lint types unit peers differential worlds killrounds siege frozen bench scale golden clean
+.PHONY: help install spark run demo test check fmt lint types unit peers differential worlds killrounds siege frozen bench scale api golden clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ bench: peers ## measure against the Java NameServer, interleaved (benchmarks/REA
 
 scale: spark ## measure the pipeline with a day, a week and a month of journals; takes hours
 	@$(BIN)/python -m benchmarks.pipeline $(ARGS)
+
+api: spark ## write the API reference, docs/api, from the docstrings
+	@$(BIN)/python scripts/api.py
 
 golden: peers ## record golden vectors anew and show what changed; never run by CI
 	@PYTHONPATH=tests $(BIN)/python -m interop.record_golden && git diff --stat tests/golden

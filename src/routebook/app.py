@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import chain, islice
 from types import TracebackType
 
-from routebook import __version__
 from routebook.client.production import ProductionRoutes
 from routebook.events import (
     BrokerConfirmed,
@@ -64,8 +63,11 @@ from routebook.state.kv import KvStore
 from routebook.state.listening import Stall
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
+from routebook.version import __version__
 from routebook.wire.address import Address
 from routebook.wire.command import Command, Reply
+
+__all__ = ["NameServer"]
 
 logger = logging.getLogger(__name__)
 
@@ -318,16 +320,19 @@ class NameServer:
 
     @property
     def host(self) -> str:
+        """The address it listens on."""
         assert self._service is not None
         return self._service.address[0]
 
     @property
     def port(self) -> int:
+        """The port it listens on, also when the settings said 0."""
         assert self._service is not None
         return self._service.address[1]
 
     @property
     def address(self) -> str:
+        """``host:port``, for clients."""
         return str(Address(self.host, self.port))
 
     def erred(self, what: str, error: BaseException) -> None:

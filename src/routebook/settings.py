@@ -15,6 +15,8 @@ from typing import Any
 
 from routebook.setting_values import Network, parse
 
+__all__ = ["Settings", "SettingsError", "make_settings"]
+
 LEAST_MEMORY = 192 * 2**20  # as in state.account
 
 

@@ -17,12 +17,13 @@ from typing import Any
 
 from routebook.agent import BrokerSettings, Outcome, Topic
 from routebook.app import NameServer
-from routebook.client.client import NameServerClient as AsyncClient
-from routebook.client.client import NodeClient
+from routebook.client.client import NameServerClient, NodeClient
 from routebook.client.errors import NameServerError
-from routebook.client.sync import LoopThread, NameServerClient
+from routebook.client.sync import LoopThread, SyncNameServerClient
 from routebook.settings import SettingsError, make_settings
 from routebook.simulation.broker import SimulatedBroker, spare_address
+
+__all__ = ["LocalBroker", "LocalNode", "LocalNodes", "NotRegistered", "Workbench"]
 
 NOTICE_S = 5.0  # for nodes to see that a broker is gone
 PORT_S = 5.0  # for a port to be free again
@@ -47,10 +48,12 @@ class LocalNode:
 
     @property
     def address(self) -> str:
+        """``host:port``, for clients."""
         return f"{self.host}:{self.port}"
 
     @property
     def running(self) -> bool:
+        """Whether it listens."""
         return self._running is not None
 
     def start(self) -> None:
@@ -68,11 +71,12 @@ class LocalNode:
         if node is not None:
             self._thread.run(node.__aexit__(None, None, None))
 
-    def client(self, *, timeout_s: float = 3.0) -> NameServerClient:
+    def client(self, *, timeout_s: float = 3.0) -> SyncNameServerClient:
         """A client without ``await``, closed at the end of the test."""
-        return self._clients.enter_context(NameServerClient(self.address, timeout_s=timeout_s))
+        return self._clients.enter_context(SyncNameServerClient(self.address, timeout_s=timeout_s))
 
     def close(self) -> None:
+        """Stop, and close the clients it gave."""
         self._clients.close()
         self.stop()
 
@@ -111,10 +115,12 @@ class LocalBroker:
 
     @property
     def name(self) -> str:
+        """The broker name."""
         return self._broker.name
 
     @property
     def addr(self) -> str:
+        """The address it registers, where nobody is unless it listens."""
         return self._broker.settings.addr
 
     def start(self) -> dict[str, Outcome]:
@@ -154,6 +160,7 @@ class LocalBroker:
         self._thread.run(self._broker.set_permission(permission))
 
     def close(self) -> None:
+        """Close all connections without a word, and wait for nobody."""
         self._thread.run(self._broker.kill())
 
     async def _gone(self) -> None:
@@ -163,7 +170,7 @@ class LocalBroker:
 
         loop = asyncio.get_running_loop()
         deadline = loop.time() + NOTICE_S
-        async with AsyncClient(self._nameservers, timeout_s=1.0) as client:
+        async with NameServerClient(self._nameservers, timeout_s=1.0) as client:
             while loop.time() < deadline:
                 outcomes = await client.on_every_node(lists_it)
                 if all(isinstance(o, NameServerError) or not o for o in outcomes.values()):
@@ -199,6 +206,7 @@ class Workbench:
         self.close()
 
     def close(self) -> None:
+        """End all nodes and brokers."""
         self._things.close()
 
     def nodes(self, count: int = 1, **settings: object) -> LocalNodes:

@@ -11,6 +11,8 @@ PipelineError
   NoTables          nothing was ever ingested where the tables are looked for
 """
 
+__all__ = ["PipelineError"]
+
 
 class PipelineError(Exception):
     """One sentence about a run that cannot go on."""

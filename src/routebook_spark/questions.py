@@ -25,6 +25,8 @@ from routebook_spark.errors import PipelineError
 from routebook_spark.schemas import WITNESS
 from routebook_spark.tables import Lake, Table
 
+__all__ = ["Routebook"]
+
 Time = datetime | str
 
 

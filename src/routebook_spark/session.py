@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 
 from routebook_spark.errors import BadMemory, NoMaster, SparkNotStarted
 
+__all__ = ["build_session"]
+
 JARS_VARIABLE = "ROUTEBOOK_SPARK_JARS"
 LEAST_JAVA = 17
 LEAST_MEMORY_MB = 512
@@ -106,8 +108,9 @@ def why_not(folder: Path) -> str:
         return f"{java} is {version}; Spark needs Java {LEAST_JAVA} or newer"
     if not any(folder.glob("*.jar")):
         return (
-            f"the jars of Delta Lake are not in {folder}, and could not be fetched; `make spark`"
-            f" puts them there, or name a folder that has them in {JARS_VARIABLE}"
+            f"the jars of Delta Lake are not in {folder}, and could not be fetched from Maven"
+            f" Central; get {_package()} and what it needs from a Maven repository (in a checkout"
+            f" `make spark` does) and name the folder they are in with {JARS_VARIABLE}"
         )
     return "Java ended at once, perhaps for want of memory; --debug shows what it says"
 
@@ -152,5 +155,10 @@ def _jars() -> dict[str, str]:
             f"{JARS_VARIABLE} is {jars_folder()}, and there are no jars in it; name a folder that"
             " has those of Delta Lake, or none"
         )
+    return {"spark.jars.packages": _package()}
+
+
+def _package() -> str:
+    """Delta Lake as Maven calls it, for the versions of Spark and Delta Lake that are here."""
     spark = ".".join(version("pyspark").split(".")[:2])
-    return {"spark.jars.packages": f"io.delta:delta-spark_{spark}_2.13:{version('delta-spark')}"}
+    return f"io.delta:delta-spark_{spark}_2.13:{version('delta-spark')}"

@@ -20,6 +20,8 @@ from routebook_spark.evolution import as_now, lacks
 from routebook_spark.local_frame import local_frame
 from routebook_spark.schemas import FILLED
 
+__all__ = ["Lake"]
+
 OPEN = date(9999, 12, 31)
 """``until_day`` of what has not ended."""
 
@@ -71,18 +73,21 @@ ALL = (*BRONZE, PROGRESS, *SILVER, *GOLD)
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """``root`` is any path Hadoop can reach."""
+    """Tables beside each other in ``root``, which is any path Hadoop can reach."""
 
     spark: SparkSession
     root: str
 
     def path(self, table: Table) -> str:
+        """Where a table is, or would be."""
         return f"{self.root.rstrip('/')}/{table.name}"
 
     def exists(self, table: Table) -> bool:
+        """Whether it was ever written."""
         return DeltaTable.isDeltaTable(self.spark, self.path(table))
 
     def read(self, table: Table) -> DataFrame:
+        """Its rows; none when it was never written."""
         if not self.exists(table):
             return local_frame(self.spark, table.schema, [])
         return as_now(self.spark.read.format("delta").load(self.path(table)), table.schema)
@@ -96,6 +101,7 @@ class Lake:
         return DeltaTable.forPath(self.spark, self.path(table))
 
     def append(self, table: Table, rows: DataFrame) -> None:
+        """Add rows, in one commit."""
         self._bring_up(table)
         _writer(table, rows).mode("append").save(self.path(table))
 

@@ -13,7 +13,7 @@ from routebook import __version__
 from routebook.agent.config import load
 from routebook.agent.settings import SETTING_NAMES, BrokerSettings
 from routebook.client import TopicRoute
-from routebook.client.sync import NameServerClient
+from routebook.client.sync import SyncNameServerClient
 from routebook.testing import LocalNode, Workbench
 from support.certificates import authority, identity
 from support.nodes import NodeProcess
@@ -80,7 +80,7 @@ def reload(program: Program) -> None:
     )
 
 
-def perms(client: NameServerClient, topic: str) -> list[int]:
+def perms(client: SyncNameServerClient, topic: str) -> list[int]:
     route: TopicRoute | None = client.find_route(topic)
     return [] if route is None else [queues.perm for queues in route.queues]
 
@@ -93,7 +93,7 @@ def test_it_registers_says_so_and_unregisters_when_it_is_told_to_stop(
 ) -> None:
     with NodeProcess(tmp_path / "node") as node:
         file.write(f"127.0.0.1:{node.port}")
-        with agent(file) as program, NameServerClient(f"127.0.0.1:{node.port}") as client:
+        with agent(file) as program, SyncNameServerClient(f"127.0.0.1:{node.port}") as client:
             assert program.stdout.splitlines() == [
                 f"routebook {__version__} agent ready (brokers: 1, nodes: 1, registered: 1 of 1)"
             ]
@@ -228,7 +228,7 @@ def test_a_setting_that_needs_a_new_agent_takes_effect_without_a_gap(
     with NodeProcess(tmp_path / "node") as node:
         address = f"127.0.0.1:{node.port}"
         file.write(address)
-        with agent(file) as program, NameServerClient(address) as client:
+        with agent(file) as program, SyncNameServerClient(address) as client:
             file.write(address, broker_text(more='zone = "z1"'))
             reload(program)
             assert client.cluster_view().brokers["orders-service"].zone == "z1"

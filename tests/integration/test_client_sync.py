@@ -25,7 +25,7 @@ from routebook.client.errors import (
     TopicNotFound,
 )
 from routebook.client.requests import route_question
-from routebook.client.sync import NameServerClient
+from routebook.client.sync import SyncNameServerClient
 from routebook.wire.address import Address
 from routebook.wire.answers import TopicQueues
 from routebook.wire.signature import Credentials
@@ -99,7 +99,7 @@ def public(kind: type) -> dict[str, list[tuple[str, object, object]]]:
 
 @pytest.mark.parametrize("name", ["NameServerClient", "NodeClient"])
 def test_both_faces_have_the_same_names_and_parameters(name: str) -> None:
-    offered = public(getattr(sync, name))
+    offered = public(getattr(sync, f"Sync{name}"))
 
     assert offered == public(getattr(aio, name))
     assert "route" in offered
@@ -107,16 +107,17 @@ def test_both_faces_have_the_same_names_and_parameters(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["NameServerClient", "NodeClient"])
 def test_both_faces_return_the_same(name: str) -> None:
-    for method in public(getattr(sync, name)):
-        one, other = getattr(getattr(sync, name), method), getattr(getattr(aio, name), method)
+    ours, theirs = getattr(sync, f"Sync{name}"), getattr(aio, name)
+    for method in public(ours):
+        one, other = getattr(ours, method), getattr(theirs, method)
         if callable(one):
             returned = str(inspect.signature(one).return_annotation)
             awaited = str(inspect.signature(other).return_annotation)
-            assert returned == awaited.replace("client.client.NodeClient", "client.sync.NodeClient")
+            assert returned == awaited.replace("client.NodeClient", "sync.SyncNodeClient")
 
 
 def test_every_call_reaches_a_node(address: str) -> None:
-    with NameServerClient(address) as client:
+    with SyncNameServerClient(address) as client:
         route = client.route("orders")
         assert route.queues == (TopicQueues("broker-a", 8, 8, 6),)
         assert client.find_route("orders") == route
@@ -152,7 +153,7 @@ def test_every_call_reaches_a_node(address: str) -> None:
 
 
 def test_one_node_is_asked_by_its_address(address: str) -> None:
-    with NameServerClient(address) as client:
+    with SyncNameServerClient(address) as client:
         one = client.on(address)
 
         assert one.address == Address.parse(address)
@@ -169,12 +170,12 @@ def test_one_node_is_asked_by_its_address(address: str) -> None:
 
 def test_a_malformed_address_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="not a NameServer address"):
-        NameServerClient("nonsense")
+        SyncNameServerClient("nonsense")
 
 
 def test_nobody_there_is_a_typed_error() -> None:
     with (
-        NameServerClient(f"127.0.0.1:{unused_port()}") as client,
+        SyncNameServerClient(f"127.0.0.1:{unused_port()}") as client,
         pytest.raises(AllNodesFailed, match="connection refused"),
     ):
         client.route("T")
@@ -183,7 +184,7 @@ def test_nobody_there_is_a_typed_error() -> None:
 def test_the_deadline_of_a_call_is_kept() -> None:
     with (
         ServerThread(silence) as server,
-        NameServerClient(server.address) as client,
+        SyncNameServerClient(server.address) as client,
         pytest.raises(AllNodesFailed, match=r"no answer within 0\.3 s"),
     ):
         client.route("T", timeout_s=0.3)
@@ -193,7 +194,7 @@ def test_the_deadline_of_a_call_is_kept() -> None:
 
 
 def test_many_threads_share_one_connection() -> None:
-    with ServerThread(routes) as server, NameServerClient(server.address) as client:
+    with ServerThread(routes) as server, SyncNameServerClient(server.address) as client:
         with ThreadPoolExecutor(16) as threads:
             found = list(threads.map(lambda n: client.route(f"T{n}").topic, range(400)))
 
@@ -206,7 +207,7 @@ def test_many_threads_share_one_connection() -> None:
 def test_closing_ends_the_calls_of_other_threads(behaviour: Behaviour) -> None:
     outcomes: list[object] = []
 
-    def ask_until_closed(client: NameServerClient) -> None:
+    def ask_until_closed(client: SyncNameServerClient) -> None:
         try:
             while True:
                 client.route("T", timeout_s=60.0)
@@ -215,7 +216,7 @@ def test_closing_ends_the_calls_of_other_threads(behaviour: Behaviour) -> None:
 
     for _ in range(5):
         with ServerThread(behaviour) as server:
-            client = NameServerClient(server.address)
+            client = SyncNameServerClient(server.address)
             threads = [
                 threading.Thread(target=ask_until_closed, args=(client,), daemon=True)
                 for _ in range(8)
@@ -235,7 +236,7 @@ def test_closing_ends_the_calls_of_other_threads(behaviour: Behaviour) -> None:
 
 
 def test_closing_ends_a_call_that_would_never_end(address: str) -> None:
-    client = NameServerClient(address)
+    client = SyncNameServerClient(address)
     begun = threading.Event()
 
     async def never_end(_: aio.NodeClient) -> None:
@@ -253,7 +254,7 @@ def test_closing_ends_a_call_that_would_never_end(address: str) -> None:
 
 
 def test_a_closed_client_says_so_and_can_be_closed_again(address: str) -> None:
-    client = NameServerClient(address)
+    client = SyncNameServerClient(address)
     client.topics()
     client.close()
 
@@ -263,12 +264,12 @@ def test_a_closed_client_says_so_and_can_be_closed_again(address: str) -> None:
 
 
 def test_a_client_that_was_never_used_starts_no_thread(address: str) -> None:
-    with NameServerClient(address):
+    with SyncNameServerClient(address):
         assert client_threads() == []
 
 
 async def test_it_can_be_used_from_within_a_running_loop(address: str) -> None:
-    client = NameServerClient(address)
+    client = SyncNameServerClient(address)
     assert await asyncio.to_thread(client.topics) == ("orders", "payments")
     assert client.topics() == ("orders", "payments")  # not wise, but possible
     client.close()
@@ -279,12 +280,12 @@ async def test_it_can_be_used_from_within_a_running_loop(address: str) -> None:
 
 def test_a_pickled_client_connects_anew_where_it_arrives(address: str) -> None:
     dialing = Dialing(tls=Tls(trust=Path("ca.pem")), credentials=Credentials("key", "secret"))
-    with NameServerClient([address], timeout_s=1.5) as client:
+    with SyncNameServerClient([address], timeout_s=1.5) as client:
         client.topics()
         with pickle.loads(pickle.dumps(client)) as arrived:
             assert arrived.topics() == ("orders", "payments")
         assert client.topics() == ("orders", "payments")
-    pickle.loads(pickle.dumps(NameServerClient(address, dialing=dialing)))
+    pickle.loads(pickle.dumps(SyncNameServerClient(address, dialing=dialing)))
 
 
 def run_script(text: str, *args: str) -> "subprocess.CompletedProcess[str]":
@@ -305,9 +306,9 @@ def test_a_child_of_a_fork_has_connections_of_its_own(address: str) -> None:
     done = run_script(
         """
         import os, sys, threading
-        from routebook.client.sync import NameServerClient
+        from routebook.client.sync import SyncNameServerClient
 
-        client = NameServerClient(sys.argv[1])
+        client = SyncNameServerClient(sys.argv[1])
         print(client.topics(), flush=True)
         asking = threading.Event()
         def ask():
@@ -337,9 +338,9 @@ def test_the_interpreter_ends_without_close(address: str) -> None:
     done = run_script(
         """
         import sys
-        from routebook.client.sync import NameServerClient
+        from routebook.client.sync import SyncNameServerClient
 
-        print(NameServerClient(sys.argv[1]).topics())
+        print(SyncNameServerClient(sys.argv[1]).topics())
         """,
         address,
     )
@@ -351,9 +352,9 @@ def test_ctrl_c_ends_a_call_and_the_client_can_be_closed() -> None:
     with ServerThread(silence) as server:
         script = """
         import sys
-        from routebook.client.sync import NameServerClient
+        from routebook.client.sync import SyncNameServerClient
 
-        with NameServerClient(sys.argv[1], timeout_s=60.0) as client:
+        with SyncNameServerClient(sys.argv[1], timeout_s=60.0) as client:
             try:
                 client.route("T")
             except KeyboardInterrupt:

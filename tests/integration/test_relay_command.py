@@ -10,7 +10,7 @@ import pytest
 
 from routebook import __version__
 from routebook.client import Dialing, NameServerError, Refused, Tls
-from routebook.client.sync import NameServerClient
+from routebook.client.sync import SyncNameServerClient
 from routebook.testing import LocalNode, NotRegistered, Workbench
 from support.certificates import authority, identity
 from support.programs import Program
@@ -61,7 +61,7 @@ def test_it_answers_what_nameservers_say_also_when_they_are_gone(
 ) -> None:
     with (
         relay(tmp_path, node.address, "--poll", "0.2") as program,
-        NameServerClient(address_of(program)) as client,
+        SyncNameServerClient(address_of(program)) as client,
     ):
         route = client.route("orders")
         assert route == node.client().route("orders")
@@ -79,7 +79,7 @@ def test_it_starts_while_all_nameservers_are_down_and_finds_them_when_they_come(
     node.stop()
     with (
         relay(tmp_path, node.address) as program,
-        NameServerClient(address_of(program)) as client,
+        SyncNameServerClient(address_of(program)) as client,
     ):
         with pytest.raises(Refused, match="this relay has never seen"):
             client.route("orders")
@@ -87,7 +87,7 @@ def test_it_starts_while_all_nameservers_are_down_and_finds_them_when_they_come(
         wait_for("the topic", lambda: _topics(client) == ("orders",))
 
 
-def _topics(client: NameServerClient) -> tuple[str, ...]:
+def _topics(client: SyncNameServerClient) -> tuple[str, ...]:
     try:
         return client.topics()
     except NameServerError:
@@ -105,7 +105,7 @@ def test_it_refuses_registrations(tmp_path: Path, bench: Workbench, node: LocalN
 def test_sigusr1_logs_how_things_stand(tmp_path: Path, node: LocalNode) -> None:
     with (
         relay(tmp_path, node.address) as program,
-        NameServerClient(address_of(program)) as client,
+        SyncNameServerClient(address_of(program)) as client,
     ):
         client.route("orders")
         client.route("orders")
@@ -121,7 +121,7 @@ def test_it_takes_tls_with_a_certificate(tmp_path: Path, node: LocalNode) -> Non
     files = ["--listen-cert", str(mine.cert), "--listen-key", str(mine.key)]
     with (
         relay(tmp_path, node.address, *files) as program,
-        NameServerClient(address_of(program), dialing=dialing) as client,
+        SyncNameServerClient(address_of(program), dialing=dialing) as client,
     ):
         assert client.topics() == ("orders",)
 

@@ -11,7 +11,7 @@ from interop.support.launcher import Launcher
 from interop.support.peers import NEW
 from interop.support.servers import NameServerProcess
 from interop.support.waiting import wait_for
-from routebook.client.sync import NameServerClient
+from routebook.client.sync import SyncNameServerClient
 
 NAME, CLUSTER, TOPIC = "orders-broker", "shop", "orders"
 
@@ -32,7 +32,7 @@ def started(
     )
 
 
-def wait_for_members(client: NameServerClient, members: dict[int, str]) -> None:
+def wait_for_members(client: SyncNameServerClient, members: dict[int, str]) -> None:
     def seen() -> dict[int, str]:
         group = client.broker_group(CLUSTER, NAME)
         return {} if group is None else dict(group.addrs)
@@ -56,7 +56,7 @@ def told(node: NameServerProcess, subject: str) -> list[str]:
 
 def test_the_life_of_real_brokers_is_told_as_it_was(launcher: Launcher, admin: Admin) -> None:
     node = launcher.node()
-    with NameServerClient(node.address) as client:
+    with SyncNameServerClient(node.address) as client:
         first = started(launcher, node.address)
         wait_for_members(client, {0: first.address})
         create_topic(admin, node.address, first, TOPIC)

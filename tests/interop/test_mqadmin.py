@@ -17,7 +17,7 @@ from interop.support.remoting import (
     loads_with_bare_keys,
 )
 from interop.support.waiting import wait_for
-from routebook.client.sync import NameServerClient
+from routebook.client.sync import SyncNameServerClient
 
 
 def rows(table: str) -> list[list[str]]:
@@ -159,7 +159,7 @@ def test_what_mqadmin_wiped_is_given_back_as_the_broker_registered_it(
 
     admin.run(cluster.namesrv, "wipeWritePerm", "-b", broker.name)
     assert (permission(cluster, topic), permission(cluster, archive)) == (4, 4)
-    with NameServerClient(cluster.namesrv) as client:
+    with SyncNameServerClient(cluster.namesrv) as client:
         state = client.restore_write_permission(broker.name)
 
     # The broker has a topic of its own that nobody may write.

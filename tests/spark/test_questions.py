@@ -29,6 +29,7 @@ from routebook.journal.folder import Span, list_folder
 from routebook.journal.reader import read
 from routebook.journal.record import Record
 from routebook.journal.view import View
+from routebook.testing import Workbench
 from routebook.words import span as span_of_history
 from routebook_spark.answers.phrases import span
 from routebook_spark.answers.sentences import sentence
@@ -37,16 +38,13 @@ from routebook_spark.questions import BadTime, NoSuchTable, Routebook
 from routebook_spark.tables import Lake
 from support.as_of_answers import answered, asked_frame, time, topics_of
 from support.as_of_reference import known_at, sampled
-from support.brokers import Broker
 from support.journals import NODE, every_event, record
-from support.nodes import NodeProcess
-from support.raw import SUCCESS
 from support.spark_histories import events_frame, histories, lost_spans, without, write_journals
 from support.spark_lakes import build_lake
 from support.stories import Story, ms
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "journal" / "v1" / "journal"
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SAMPLES = 300
 NIGHT, OTHER_NIGHT = "a-1", "a-2"
 SLEEPER, OTHER_FLEET = "s-1", "other"
@@ -467,7 +465,7 @@ def test_tables_that_were_never_built_say_so(spark: SparkSession, tmp_path: Path
     assert (ran.exit_code, "run `routebook spark ingest`" in ran.stderr) == (1, True)
 
 
-# -- the notebook
+# -- the examples
 
 
 def test_the_notebook_runs_from_its_first_cell_to_its_last(
@@ -479,12 +477,30 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
     root = Path(world.book.lake.root)
     monkeypatch.setenv("ROUTEBOOK_TABLES", str(root))
     monkeypatch.setenv("ROUTEBOOK_JOURNALS", str(root.parent / "journals" / NIGHT))
-    with NodeProcess(tmp_path) as node, node.connect() as peer:
-        peer.send(Broker(addr="10.0.0.77:10911").registration())
-        assert peer.read().code == SUCCESS
-        monkeypatch.setenv("NAMESRV_ADDR", f"127.0.0.1:{node.port}")
-        runpy.run_path(str(NOTEBOOK))
+    with Workbench(tmp_path) as bench:
+        [node] = bench.nodes()
+        bench.broker(nameservers=node.address, topics=["orders"], addr="10.0.0.77:10911")
+        monkeypatch.setenv("NAMESRV_ADDR", node.address)
+        runpy.run_path(str(EXAMPLES / "notebook.py"))
     shown = capsys.readouterr().out
     assert "registered from" in shown
     assert "10.0.0.77:10911" in shown
     assert "|NodeStopped" in shown
+
+
+def test_the_example_shows_the_past_and_the_present_of_a_topic(
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    [first] = world.book.table("route_versions").where(f"node = '{NIGHT}'").take(1)
+    with Workbench(tmp_path) as bench:
+        [node] = bench.nodes()
+        bench.broker(nameservers=node.address, topics=[first.topic], addr="10.0.0.78:10911")
+        asked = [world.book.lake.root, first.topic, first.valid_from.isoformat()]
+        monkeypatch.setattr("sys.argv", ["spark.py", *asked, node.address])
+        runpy.run_path(str(EXAMPLES / "spark.py"))
+    shown = capsys.readouterr().out
+    assert first.broker in shown
+    assert "10.0.0.78:10911" in shown

@@ -103,22 +103,27 @@ class BrokerAgent:
 
     @property
     def settings(self) -> BrokerSettings:
+        """What the agent was made with."""
         return self._settings
 
     @property
     def topics(self) -> Mapping[str, Topic]:
+        """The topics on offer, by name."""
         return self._table.topics
 
     @property
     def version(self) -> DataVersion:
+        """The data version of the topics on offer; every change of them is a new one."""
         return self._table.version
 
     @property
     def permission(self) -> int:
+        """What all topics may at most be used for: 4 read, 2 write."""
         return self._table.permission
 
     @property
     def nodes(self) -> tuple[Address, ...]:
+        """The NameServers the agent speaks to, sorted."""
         return tuple(sorted(self._registrations))
 
     def status(self) -> tuple[NodeStatus, ...]:

@@ -42,13 +42,15 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
+        """Whether the node holds it."""
         return self.error is None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """``acknowledged`` is what the node holds on the connection there is now, None for nothing.
+    """How one node stands to the broker.
 
+    ``acknowledged`` is what the node holds on the connection there is now, None for nothing.
     Times are milliseconds since 1970. ``error`` is the last one, whether or not it is over.
     """
 

@@ -29,7 +29,9 @@ class BadSettings(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """Raises BadSettings for values no NameServer, or no client after it, could use.
+    """Who a broker is, and how its agent speaks for it.
+
+    Raises BadSettings for values no NameServer, or no client after it, could use.
 
     ``addr`` is where clients reach the broker. ``ha_addr`` is where slaves replicate from: the port
     after that of ``addr`` unless given. ``heartbeat_timeout_ms`` is how long a NameServer lists the
@@ -95,6 +97,7 @@ class BrokerSettings:
 
     @property
     def identity(self) -> BrokerIdentity:
+        """Cluster, name, id and address: what NameServers know a broker by."""
         return BrokerIdentity(self.cluster, self.name, self.broker_id, self.addr)
 
     @property

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from routebook import __version__
 from routebook.agent.agents import Agents
 from routebook.agent.config import AgentConfig, BadConfig, load
 from routebook.cli.errors import CannotStart
@@ -16,6 +15,7 @@ from routebook.cli.logs import logging_to_stderr
 from routebook.cli.loops import completed, run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options, failure
 from routebook.client import NameServerError
+from routebook.version import __version__
 
 logger = logging.getLogger(__name__)
 

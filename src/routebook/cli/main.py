@@ -9,9 +9,9 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from routebook import __version__
 from routebook.cli.errors import INTERRUPTED, JSON_WANTED, NO_READER, show
 from routebook.cli.suggestions import close_names
+from routebook.version import __version__
 
 COMMANDS = {
     "agent": "Register services as brokers and keep them registered.",

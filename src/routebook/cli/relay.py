@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from routebook import __version__
 from routebook.cli.errors import CannotStart
 from routebook.cli.logs import logging_to_stderr
 from routebook.cli.loops import run_loop, say_now, stop_signals
@@ -16,6 +15,7 @@ from routebook.cli.nameservers import Asking, asking_options
 from routebook.relay.cache import MAX_BYTES
 from routebook.relay.relay import DEFAULT_PORT, Relay, RelaySettings
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
+from routebook.version import __version__
 
 logger = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import javaproperties
 
-from routebook import __version__
 from routebook.cli.errors import CannotStart
 from routebook.settings import ALIASES, KEYS, Key, Settings, SettingsError, Source, resolve
+from routebook.version import __version__
 
 if TYPE_CHECKING:
     from routebook.cli.logs import LogWriter

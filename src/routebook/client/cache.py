@@ -74,7 +74,10 @@ class RouteTimeout(NameServerError):
 
 
 class RouteCache:
-    """Polls while it is entered. Belongs to one event loop.
+    """Routes of the topics in use, polled while it is entered. Belongs to one event loop.
+
+    A topic is in use from the first ``route`` that finds it, or from ``use``, until ``forget``. A
+    good route is replaced by a better one only, never by an error.
 
     ``latency_faults`` passes over brokers that are slow or fail when queues are picked. ``clock``
     gives seconds.
@@ -213,9 +216,11 @@ class RouteCache:
     # -- queues, from cached routes; all raise NotCached before the first route of the topic
 
     def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Where messages may be sent, in the order in which writers take turns."""
         return self._entry(topic).picker(self._rng, self._faults).queues
 
     def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Where messages may be read, sorted."""
         return self._entry(topic).subscribe_queues()
 
     def address_of(

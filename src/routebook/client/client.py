@@ -51,6 +51,7 @@ class NodeClient(Requests):
 
     @property
     def address(self) -> Address:
+        """The node that is asked."""
         return self._node.address
 
     async def ask(self, request: Command, *, timeout_s: float | None = None) -> Answer:
@@ -142,6 +143,7 @@ class NameServerClient(Requests):
 
     @property
     def source(self) -> AddressSource:
+        """Where the list of nodes comes from."""
         return self._source
 
     @property

@@ -54,7 +54,10 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Dialing:
-    """``tls`` None: plain text. Every request is signed with ``credentials`` when there are any."""
+    """How connections are made. ``tls`` None: plain text.
+
+    Every request is signed with ``credentials`` when there are any.
+    """
 
     tls: Tls | None = None
     credentials: Credentials | None = None

@@ -39,13 +39,14 @@ class ChangeStream:
         return self._waiting.popleft()
 
     def put(self, change: RouteChange) -> None:
+        """Give the reader one more; called by the cache."""
         if len(self._waiting) == self._waiting.maxlen:
             self.dropped += 1
         self._waiting.append(change)
         self._news.set()
 
     def end(self) -> None:
-        """Let the reader have what is there already, and no more."""
+        """Let the reader have what is there already, and no more; called by the cache."""
         self._ended = True
         self._news.set()
 

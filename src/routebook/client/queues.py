@@ -30,7 +30,10 @@ class BadRoute(ValueError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessageQueue:
-    """``broker`` is a broker name; for a queue of a static topic it stands for the scope."""
+    """One queue of a topic, sortable.
+
+    ``broker`` is a broker name; for a queue of a static topic it stands for the scope.
+    """
 
     topic: str
     broker: str
@@ -38,6 +41,7 @@ class MessageQueue:
 
     @property
     def logical(self) -> bool:
+        """Whether it is a queue of a static topic."""
         return self.broker.startswith(LOGICAL_PREFIX)
 
 

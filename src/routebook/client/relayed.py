@@ -10,9 +10,10 @@ STALE_FIELD = "routebookStale"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Relayed:
-    """``age_ms`` is how long ago a NameServer said so.
+    """An answer came out of the cache of a relay.
 
-    ``doubt`` is why the last attempt to hear it again failed, None when it did not.
+    ``age_ms`` is how long ago a NameServer said so. ``doubt`` is why the last attempt to hear it
+    again failed, None when it did not.
     """
 
     age_ms: int
@@ -20,6 +21,7 @@ class Relayed:
 
     @property
     def stale(self) -> bool:
+        """Whether the relay could not hear it again when it should have."""
         return self.doubt is not None
 
 

@@ -73,7 +73,7 @@ class Requests(ABC):
     # -- routes, brokers, topics
 
     async def route(self, topic: str, *, timeout_s: float | None = None) -> TopicRoute:
-        """Raises TopicNotFound."""
+        """Which brokers hold a topic; raises TopicNotFound."""
         answer = await self.ask(route_question(topic), timeout_s=timeout_s)
         try:
             body = answers.decode_route(answer.command.body)
@@ -89,6 +89,7 @@ class Requests(ABC):
             return None
 
     async def cluster_view(self, *, timeout_s: float | None = None) -> ClusterView:
+        """All broker groups the node knows, and their clusters."""
         answer = await self.ask(command(RequestCode.GET_BROKER_CLUSTER_INFO), timeout_s=timeout_s)
         try:
             return cluster_view_of(answers.decode_cluster(answer.command.body))
@@ -110,6 +111,7 @@ class Requests(ABC):
         return group if group is not None and group.addrs else None
 
     async def topics(self, *, timeout_s: float | None = None) -> tuple[str, ...]:
+        """All topics the node knows, sorted, as all lists of topics are."""
         return await self._topics(
             command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), timeout_s
         )
@@ -117,10 +119,12 @@ class Requests(ABC):
     async def topics_of_cluster(
         self, cluster: str, *, timeout_s: float | None = None
     ) -> tuple[str, ...]:
+        """The topics of the brokers of a cluster; none for a cluster nobody is in."""
         question = command(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": cluster})
         return await self._topics(question, timeout_s)
 
     async def system_topics(self, *, timeout_s: float | None = None) -> SystemTopics:
+        """The names of clusters and brokers, which are topics too."""
         answer = await self.ask(
             command(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS), timeout_s=timeout_s
         )
@@ -128,12 +132,15 @@ class Requests(ABC):
         return SystemTopics(tuple(sorted(listed.topic_list or ())), listed.broker_addr)
 
     async def unit_topics(self, *, timeout_s: float | None = None) -> tuple[str, ...]:
+        """Topics whose system flag says that they belong to a unit."""
         return await self._topics(command(RequestCode.GET_UNIT_TOPIC_LIST), timeout_s)
 
     async def unit_sub_topics(self, *, timeout_s: float | None = None) -> tuple[str, ...]:
+        """Topics whose system flag says that units subscribe to them."""
         return await self._topics(command(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST), timeout_s)
 
     async def unit_sub_ununit_topics(self, *, timeout_s: float | None = None) -> tuple[str, ...]:
+        """Topics that units subscribe to and that belong to none."""
         question = command(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST)
         return await self._topics(question, timeout_s)
 
@@ -175,12 +182,14 @@ class Requests(ABC):
     async def put_kv(
         self, namespace: str, key: str, value: str, *, timeout_s: float | None = None
     ) -> None:
+        """Set the value of a key; a Routebook node has it on disk when this returns."""
         fields: dict[str, str | None] = {"namespace": namespace, "key": key, "value": value}
         await self.ask(command(RequestCode.PUT_KV_CONFIG, fields), timeout_s=timeout_s)
 
     async def find_kv(
         self, namespace: str, key: str, *, timeout_s: float | None = None
     ) -> str | None:
+        """The value of a key, or None when there is none."""
         fields: dict[str, str | None] = {"namespace": namespace, "key": key}
         try:
             answer = await self.ask(command(RequestCode.GET_KV_CONFIG, fields), timeout_s=timeout_s)
@@ -191,6 +200,7 @@ class Requests(ABC):
         return answer.command.ext_fields.get("value") or ""
 
     async def delete_kv(self, namespace: str, key: str, *, timeout_s: float | None = None) -> None:
+        """Forget a key; one that is not there is no error."""
         fields: dict[str, str | None] = {"namespace": namespace, "key": key}
         await self.ask(command(RequestCode.DELETE_KV_CONFIG, fields), timeout_s=timeout_s)
 
@@ -211,6 +221,7 @@ class Requests(ABC):
     # -- the node's own settings
 
     async def config(self, *, timeout_s: float | None = None) -> dict[str, str]:
+        """The settings of the node, as text."""
         import javaproperties  # only here, so that importing the client stays quick
 
         answer = await self.ask(command(RequestCode.GET_NAMESRV_CONFIG), timeout_s=timeout_s)
@@ -222,6 +233,7 @@ class Requests(ABC):
     async def update_config(
         self, values: dict[str, str], *, timeout_s: float | None = None
     ) -> None:
+        """Change settings while the node runs; raises Refused unless it allows that."""
         import javaproperties
 
         body = javaproperties.dumps(values, timestamp=False).encode()

@@ -43,6 +43,8 @@ _SCOPE = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class AddressSource(Protocol):
+    """Where a list of NameServers comes from; whatever has these three can be one."""
+
     @property
     def description(self) -> str:
         """Where the list comes from, for people."""
@@ -93,7 +95,9 @@ def _check_host(host: str) -> None:
         raise ValueError(host)
 
 
-class FixedAddresses:
+class FixedAddresses(AddressSource):
+    """A list that never changes."""
+
     def __init__(self, addresses: Iterable[Address], description: str = "the program") -> None:
         self._addresses = tuple(addresses)
         self._description = description
@@ -114,7 +118,7 @@ class FixedAddresses:
         return self._addresses
 
 
-class HttpAddresses:
+class HttpAddresses(AddressSource):
     """What an HTTP address service says, or said when it was last of use.
 
     Each ``find`` asks; callers that come while a look-up is under way share it. With ``snapshot``
@@ -282,7 +286,7 @@ def find_source(
     subgroup: str | None = None,
     snapshot: Path | None = None,
 ) -> AddressSource:
-    """The way that is set, the first of those at the head of this module.
+    """The first that is set of ``nameservers``, ``option``, NAMESRV_ADDR and the HTTP service.
 
     ``unit``, ``domain``, ``subgroup`` and ``snapshot`` are for the HTTP service. Raises ValueError
     for a list with a malformed address, which says whose list it is.

@@ -1,6 +1,6 @@
-"""The client for scripts and Spark executors: the same names, no ``await``.
+"""The client for scripts and Spark executors: the same calls, no ``await``.
 
-with NameServerClient("10.0.0.1:9876") as client:
+with SyncNameServerClient("10.0.0.1:9876") as client:
     print(client.route("orders"))
 
 A client runs its event loop in a thread of its own, started with the first call. It may be used
@@ -169,20 +169,27 @@ class Requests(ABC):
         return self._call(lambda c: c.release_guard(timeout_s=timeout_s))
 
 
-class NodeClient(Requests):
+for _name, _call in vars(Requests).items():
+    if not _name.startswith("_"):
+        _call.__doc__ = getattr(AioRequests, _name).__doc__  # the same call, so the same words
+
+
+class SyncNodeClient(Requests):
     """The calls, made to one node and no other. Errors are NodeErrors."""
 
-    def __init__(self, client: "NameServerClient", address: Address) -> None:
+    def __init__(self, client: "SyncNameServerClient", address: Address) -> None:
         self._client = client
         self._address = address
 
     @property
     def address(self) -> Address:
+        """The node that is asked."""
         return self._address
 
     def ask_many(
         self, requests: Sequence[Command], *, timeout_s: float | None = None
     ) -> list[Answer | NameServerError]:
+        """Each successful answer, or the error of that request; raises nothing."""
         return self._on_node(lambda node: node.ask_many(requests, timeout_s=timeout_s))
 
     def _call(self, call: Callable[[AioRequests], Coroutine[Any, Any, Result]]) -> Result:
@@ -195,8 +202,8 @@ class NodeClient(Requests):
         return self._client._run(made)
 
 
-class NameServerClient(Requests):
-    """``routebook.client.NameServerClient`` without ``await``."""
+class SyncNameServerClient(Requests):
+    """``NameServerClient`` without ``await``."""
 
     def __init__(
         self,
@@ -230,7 +237,7 @@ class NameServerClient(Requests):
         nameservers, timeout_s, dialing = given
         self._start((nameservers, timeout_s, dialing))
 
-    def __enter__(self) -> "NameServerClient":
+    def __enter__(self) -> "SyncNameServerClient":
         return self
 
     def __exit__(
@@ -266,6 +273,7 @@ class NameServerClient(Requests):
 
     @property
     def source(self) -> AddressSource:
+        """Where the list of nodes comes from."""
         return self._client.source
 
     @property
@@ -289,14 +297,16 @@ class NameServerClient(Requests):
     def ask_many(
         self, requests: Sequence[Command], *, timeout_s: float | None = None
     ) -> list[Answer | NameServerError]:
+        """Each successful answer, or the error of that request, all asked at once."""
         return self._run(lambda c: c.ask_many(requests, timeout_s=timeout_s))
 
     def nodes(self, *, timeout_s: float | None = None) -> tuple[Address, ...]:
+        """All known nodes, sorted; raises NoNameServers."""
         return self._run(lambda c: c.nodes(timeout_s=timeout_s))
 
-    def on(self, address: Address | str) -> NodeClient:
+    def on(self, address: Address | str) -> SyncNodeClient:
         """The calls for one of the known nodes; raises NoNameServers for another address."""
-        return NodeClient(self, self._run(lambda c: c.on(address)).address)
+        return SyncNodeClient(self, self._run(lambda c: c.on(address)).address)
 
     def on_every_node(
         self, call: Callable[[aio.NodeClient], Awaitable[Result]]
@@ -305,7 +315,7 @@ class NameServerClient(Requests):
         return self._run(lambda c: c.on_every_node(call))
 
 
-_clients: "weakref.WeakSet[NameServerClient]" = weakref.WeakSet()
+_clients: "weakref.WeakSet[SyncNameServerClient]" = weakref.WeakSet()
 
 
 def _start_all_anew() -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 
-from routebook import __version__
 from routebook.client.client import NameServerClient
 from routebook.client.dialing import Dialing
 from routebook.client.errors import NameServerError
@@ -31,6 +30,7 @@ from routebook.relay.rendering import RouteForms
 from routebook.relay.upstream import Overloaded, Upstream, UpstreamAnswer
 from routebook.server.port import Port
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
+from routebook.version import __version__
 from routebook.wire.address import Address
 from routebook.wire.codes import RequestCode, ResponseCode
 from routebook.wire.command import Command, Reply

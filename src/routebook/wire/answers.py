@@ -39,6 +39,7 @@ class BrokerGroup(
 
     @property
     def master(self) -> str | None:
+        """The address of the master, or None while there is none."""
         return self.addrs.get(MASTER_ID)
 
 
@@ -62,10 +63,12 @@ class TopicQueues(
 
     @property
     def readable(self) -> bool:
+        """Whether clients may read the queues."""
         return bool(self.perm & PERM_READ)
 
     @property
     def writable(self) -> bool:
+        """Whether clients may send to the queues."""
         return bool(self.perm & PERM_WRITE)
 
 

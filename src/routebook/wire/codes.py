@@ -39,6 +39,8 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
+    """What a NameServer answers."""
+
     SUCCESS = 0
     SYSTEM_ERROR = 1
     SYSTEM_BUSY = 2

@@ -22,6 +22,8 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Command(msgspec.Struct, rename={"ext_fields": "extFields"}):
+    """One request or answer of the remoting protocol; clients fill in ``opaque`` themselves."""
+
     code: Int32 = 0
     flag: Int32 = 0
     opaque: Int32 = 0
@@ -33,6 +35,7 @@ class Command(msgspec.Struct, rename={"ext_fields": "extFields"}):
 
     @property
     def is_oneway(self) -> bool:
+        """Whether no answer is wanted."""
         return bool(self.flag & FLAG_ONEWAY)
 
 

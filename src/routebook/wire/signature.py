@@ -10,6 +10,8 @@ from routebook.wire.command import Command
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
+    """What requests are signed with, for servers with access control."""
+
     access_key: str
     secret_key: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)

@@ -18,6 +18,8 @@ from routebook_spark import schemas
 from routebook_spark.source.journal import JournalStream
 from routebook_spark.source.live import LiveReader, table_schema
 
+__all__ = ["register"]
+
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _OPTIONS = {
     "path": {"path", "max_bytes", "fleet", "on_fault"},

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from routebook.client import NameServerError, TopicRoute
 from routebook.client.client import NodeClient
-from routebook.client.sync import NameServerClient
+from routebook.client.sync import SyncNameServerClient
 from routebook_spark.schemas import ADDRS, BOOLEAN, INT, LONG, STRING, TIMESTAMP, struct
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class LiveReader(DataSourceReader):
                     yield one
 
     def partitions(self) -> list[InputPartition]:
-        with NameServerClient(self._nameservers) as client:
+        with SyncNameServerClient(self._nameservers) as client:
             addresses = map(str, client.nodes())
         return [
             NodePartition(address)
@@ -123,7 +123,7 @@ class LiveReader(DataSourceReader):
             logger.warning("left out: %s", error)
 
     def _rows(self, address: str, deadline_s: float) -> Iterator[Row]:
-        with NameServerClient(address) as client:
+        with SyncNameServerClient(address) as client:
             if self._table == "brokers":
                 yield from _brokers(client, address, deadline_s)
             elif self._table == "topics":
@@ -132,7 +132,7 @@ class LiveReader(DataSourceReader):
                 yield from _routes(client, address, deadline_s, self._topics)
 
 
-def _brokers(client: NameServerClient, address: str, deadline_s: float) -> Iterator[Row]:
+def _brokers(client: SyncNameServerClient, address: str, deadline_s: float) -> Iterator[Row]:
     view = client.on(address).cluster_view(timeout_s=_left_s(deadline_s))
     at = datetime.now(UTC)
     for name, group in view.brokers.items():
@@ -149,14 +149,14 @@ def _brokers(client: NameServerClient, address: str, deadline_s: float) -> Itera
             )
 
 
-def _topics(client: NameServerClient, address: str, deadline_s: float) -> Iterator[Row]:
+def _topics(client: SyncNameServerClient, address: str, deadline_s: float) -> Iterator[Row]:
     names = client.on(address).topics(timeout_s=_left_s(deadline_s))
     at = datetime.now(UTC)
     return ((address, at, name) for name in names)
 
 
 def _routes(
-    client: NameServerClient, address: str, deadline_s: float, topics: Iterable[str] | None
+    client: SyncNameServerClient, address: str, deadline_s: float, topics: Iterable[str] | None
 ) -> Iterator[Row]:
     if topics is None:
         topics = client.on(address).topics(timeout_s=_left_s(deadline_s))
