@@ -58,6 +58,7 @@ class Node:
                 [
                     *(ROUTEBOOK, "serve", "--bind-address", "127.0.0.1"),
                     *("--listen-port", str(self.port), "--data-dir", str(self._folder)),
+                    *("--kv-config-path", str(self._folder / "kvConfig.json")),
                     *("--node-id", self.name, "--journal-window-seconds", "5"),
                 ],
                 stdin=subprocess.DEVNULL,

@@ -7,13 +7,11 @@ if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
     exit 2
 fi
 if ! "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        echo "installing python3-venv from Debian"
-        apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv
-    else
+    . scripts/debian.sh
+    from_debian python3-venv || {
         echo "Python has no venv module; install it, on Debian: apt-get install python3-venv" >&2
         exit 2
-    fi
+    }
 fi
 echo "creating $venv with the versions of constraints.txt"
 "$PYTHON" -m venv "$venv"

@@ -25,15 +25,10 @@ quietly() {
 
 # ---- tools ------------------------------------------------------------------------------------
 
-have_jdk() {
-    local version
-    version=$(javac -version 2>/dev/null) || return 1 # "javac 17.0.15"
-    version=${version#javac }
-    [ "${version%%.*}" -ge 17 ]
-}
+. scripts/debian.sh
 
 missing=() # Debian packages
-have_jdk || missing+=(openjdk-17-jdk-headless)
+newer_than_16 javac || missing+=(openjdk-17-jdk-headless)
 command -v mvn > /dev/null || missing+=(maven)
 # Debian 12 has Go 1.19; v2.1.2 of the Go client and our probe build with it (tried with 1.19.8).
 command -v go > /dev/null || missing+=(golang-go)
@@ -43,18 +38,11 @@ command -v openssl > /dev/null || missing+=(openssl)
 # The report of the pipeline is looked at in a real browser.
 command -v chromium > /dev/null || missing+=(chromium fonts-dejavu-core)
 
-if [ ${#missing[@]} -gt 0 ]; then
-    if [ "$(id -u)" -eq 0 ] && command -v apt-get > /dev/null; then
-        say "installing ${missing[*]}"
-        export DEBIAN_FRONTEND=noninteractive
-        quietly apt-get update
-        quietly apt-get install -y --no-install-recommends "${missing[@]}"
-    else
-        echo "peers: the tests with real RocketMQ programs need JDK 17 or newer, Maven, Go 1.19 or" \
-            "newer, Node with npm, openssl and Chromium; missing here, by their Debian names:" \
-            "${missing[*]}." >&2
-        exit 2
-    fi
+if [ ${#missing[@]} -gt 0 ] && ! from_debian "${missing[@]}"; then
+    echo "peers: the tests with real RocketMQ programs need JDK 17 or newer, Maven, Go 1.19 or" \
+        "newer, Node with npm, openssl and Chromium; missing here, by their Debian names:" \
+        "${missing[*]}." >&2
+    exit 2
 fi
 
 # ---- steps ------------------------------------------------------------------------------------

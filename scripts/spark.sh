@@ -3,7 +3,9 @@
 set -eu
 venv=$1
 extras=${2:-spark}
-if ! java -version 2>&1 | grep -Eq 'version "(1[7-9]|2[0-9])'; then
+. scripts/debian.sh
+# A whole JDK, and not only what runs: `make test` compiles with it.
+if ! newer_than_16 java && ! from_debian openjdk-17-jdk-headless; then
     echo "Spark needs Java 17 or newer on the PATH; install a JDK (Debian: openjdk-17-jdk-headless) and try again" >&2
     exit 2
 fi
@@ -12,10 +14,7 @@ echo "adding Spark to $venv with the versions of constraints.txt (some 500 MB th
     echo "pip could not install Spark; check that this machine reaches a Python package index, then try again" >&2
     exit 2
 }
-if ! command -v mvn >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "installing Maven from Debian, to fetch the jars of Delta Lake"
-    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends maven >/dev/null
-fi
+command -v mvn >/dev/null || from_debian maven || true
 jars=$venv/share/routebook/jars
 if command -v mvn >/dev/null; then
     echo "fetching the jars of Delta Lake"

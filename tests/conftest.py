@@ -4,6 +4,7 @@ import signal
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 SPARK = "tests/spark/"
@@ -20,6 +21,7 @@ LONGEST = (
     "tests/spark/test_cluster.py",
     "tests/spark/test_build.py",
     "tests/spark/test_questions.py",
+    "tests/spark/test_ingest.py",
     "tests/spark/test_report.py",
     "tests/interop/test_brokers.py",
     "tests/spark/test_ingest_fleets.py",
@@ -27,6 +29,10 @@ LONGEST = (
     "tests/spark/test_watch.py",
 )
 """Files that come first, so that no process is left with one of them when the others are done."""
+
+# How long an example takes depends on what else the machine does: no reason to fail.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 # A shell that runs the tests in the background has SIGINT ignored, and programs started from here
 # would inherit that: those told to stop by Ctrl-C would not.

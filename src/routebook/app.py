@@ -14,17 +14,13 @@ from types import TracebackType
 
 from routebook.client.production import ProductionRoutes
 from routebook.events import (
-    BrokerConfirmed,
     BrokerLeft,
     Cause,
     Event,
-    HeartbeatGaps,
     MinBrokerChanged,
     NodeStalled,
     NodeStarted,
     NodeStopped,
-    RequestRefused,
-    RouteQueries,
     TopicsChanged,
 )
 from routebook.handlers.absence import MAX_TOPICS, Absences
@@ -75,16 +71,6 @@ KV_LOG_FIRST_S = 60.0
 KV_LOG_EVERY_S = 600.0
 MOST_HELD_TOLD = 1000
 ABSENT_BYTES = 150 + LONGEST_NAME  # of a topic whose last broker has left
-
-_NOTES = (
-    RequestRefused,
-    BrokerConfirmed,
-    HeartbeatGaps,
-    RouteQueries,
-    NodeStarted,
-    NodeStopped,
-    NodeStalled,
-)
 
 
 class NameServer:
@@ -446,13 +432,13 @@ class NameServer:
         for event in events:
             if self._recorder.record(event):
                 log_event(event)
-            if isinstance(event, _NOTES):
-                continue  # nothing changed
+            if not event.changes_routes:
+                continue
             self._services.memo.clear()
             self._services.renderer.clear()
             if isinstance(event, BrokerLeft):
                 if event.topics_lost:
-                    topics = self._routes.topics.abandoned(event.cluster, event.broker)
+                    topics = self._routes.topics.abandoned(*event.group)
                     self._services.absences.note(event, _wall_ms(), topics)
                 if self._service is not None:
                     self._service.clear_away()

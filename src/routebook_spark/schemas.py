@@ -2,7 +2,7 @@
 
 ``at`` and ``*_at`` are instants, ``*_ms`` milliseconds, ``*_s`` seconds, ``day`` a day of UTC.
 ``fleet``, ``node`` and ``incarnation`` together are a witness: whose records a row is made of. None
-of them is ever null. What each table means, with one row explained, is in docs/pipeline.md.
+of them is ever null. What each table means, with one row explained, is in docs/pipeline.
 """
 
 from pyspark.sql.types import ArrayType, MapType
@@ -49,8 +49,8 @@ FILLED = {"fleet": DEFAULT_FLEET, "incarnation": ""}
 
 # -- bronze
 
-_PROMOTED = ("revision", "cause", "peer", "cluster", "broker", "broker_id", "addr", "generation")
-_REST = {name: kind for name, kind in DATA.items() if name not in _PROMOTED and name != "topics"}
+PROMOTED = ("revision", "cause", "peer", "cluster", "broker", "broker_id", "addr", "generation")
+_REST = {name: kind for name, kind in DATA.items() if name not in PROMOTED and name != "topics"}
 
 # ``data`` has what is particular to the type. ``topic_count`` is ``topics`` where that is a number,
 # ``queries`` where it is a list. ``raw`` is the whole line, for types this version does not know.
@@ -64,7 +64,7 @@ EVENTS = struct(
     wall_ms=LONG,
     type=STRING,
     mono_ms=LONG,
-    **{name: DATA[name] for name in _PROMOTED},
+    **{name: DATA[name] for name in PROMOTED},
     data=struct(**_REST, topic_count=LONG, queries=QUERIES),
     raw=STRING,
     hash=STRING,

@@ -121,8 +121,9 @@ def _settings(memory: str) -> dict[str, str]:
         "spark.sql.extensions": _EXTENSIONS,
         "spark.sql.catalog.spark_catalog": _CATALOG,
         "spark.sql.session.timeZone": "UTC",
-        # Where in Python a column was made, for messages: five calls of Java more for each of them.
+        # Where a column was made, for messages: five calls of Java for each, and a stack trace.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.sql.dataFrameQueryContext.enabled": "false",
         "spark.ui.enabled": "false",
         # Adaptive execution joins small partitions; more than the cores are for large data only.
         "spark.sql.shuffle.partitions": str(max(2 * (os.cpu_count() or 1), 4)),

@@ -45,7 +45,7 @@ def explore(
                 progress(f"{played} sequences, {time.monotonic() - started:.0f} s")
             disagreement = _disagreement(arena, sequence)
             if disagreement is not None and _only_once(arena, sequence, disagreement):
-                arena.unrepeated += 1
+                arena.unrepeated.append(f"seed {seed_number}, sequence {played}: {disagreement}")
                 progress(f"not seen again: {disagreement}")
             elif disagreement is not None:
                 found.append(sequence)

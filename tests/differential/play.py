@@ -131,7 +131,8 @@ class Arena:
         self.applied: Counter[Rule] = Counter()
         self.compared = 0
         self.differed = 0
-        self.unrepeated = 0
+        self.unrepeated: list[str] = []
+        """What Java alone did, once; whoever explores says how much of that is too much."""
         self._rules = OURS
         self._profile = Profile()
         self._numbers = count(1)

@@ -350,7 +350,7 @@ DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "agent.md").read_text
 
 
 def test_the_file_of_the_documentation_is_right(tmp_path: Path) -> None:
-    [block] = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
+    [block] = re.findall(r"```toml.*?\n(.*?)```", DOCUMENT, re.DOTALL)
     (tmp_path / "brokers.toml").write_text(block)
     [broker] = load(tmp_path / "brokers.toml").brokers
     assert [(topic.name, topic.perm) for topic in broker.topics] == [

@@ -8,22 +8,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
-
-
-def blocks(language: str) -> list[tuple[str, str]]:
-    pattern = re.compile(rf"```{language}\n(.*?)```", re.DOTALL)
-    return [
-        (path.relative_to(ROOT).as_posix(), block)
-        for path in DOCUMENTS
-        for block in pattern.findall(path.read_text())
-    ]
+from support.documents import PAGES, ROOT, all_blocks, anchors_of
 
 
 def examples() -> list[tuple[str, str]]:
-    """Those of the pipeline take Spark, and are tested with it."""
-    return [each for each in blocks("python") if not each[0].startswith("docs/pipeline")]
+    """Those that another test runs name it."""
+    return [(b.page, b.text) for b in all_blocks() if b.language == "python" and not b.shown_by]
 
 
 @pytest.mark.parametrize(("document", "code"), examples())
@@ -37,18 +27,8 @@ def test_python_examples_run(document: str, code: str, tmp_path: Path) -> None:
 
 
 def serve_commands() -> list[str]:
-    lines = (
-        line.strip().removeprefix("$ ")
-        for _, block in blocks("(?:console)?")
-        for line in block.splitlines()
-    )
-    return sorted(
-        {
-            re.sub(r" {2,}#.*| *# .*", "", line)
-            for line in lines
-            if "routebook serve" in line and "$" not in line
-        }
-    )
+    commands = [" ".join(words) for block in all_blocks() for words in block.commands]
+    return sorted({command for command in commands if "routebook serve" in command})
 
 
 @pytest.mark.parametrize("command", serve_commands())
@@ -74,7 +54,7 @@ def test_make_targets_named_in_the_documents_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {
         target
-        for path in DOCUMENTS
+        for path in PAGES
         for target in re.findall(r"`make ([a-z]+)|^make ([a-z]+)", path.read_text(), re.MULTILINE)
         for target in target
         if target
@@ -84,10 +64,30 @@ def test_make_targets_named_in_the_documents_exist() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for path in DOCUMENTS:
-        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
+    for path in PAGES:
+        for link, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", path.read_text()):
+            target = path.parent / link if link else path
             if "://" not in link:
-                assert (path.parent / link).exists(), f"{path.name}: {link}"
+                assert target.exists(), f"{path.name}: {link}"
+            if "://" not in link and anchor:
+                assert anchor in anchors_of(target), f"{path.name}: {link}#{anchor}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    docs = ROOT / "docs"
+    index = (docs / "README.md").read_text()
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
+    pages -= {page for page in pages if page.startswith("adr/")} | {"README.md"}
+    assert [page for page in sorted(pages) if f"]({page})" not in index] == []
+
+
+def test_pictures_are_small_and_ask_nobody_for_anything() -> None:
+    pictures = list((ROOT / "docs" / "images").iterdir())
+    assert {picture.name for picture in pictures} == {"terminal.svg", "report.png"}
+    for picture in pictures:
+        assert picture.stat().st_size < 300_000, picture.name
+        if picture.suffix == ".svg":
+            assert not re.search(r"(src|href)=|url\(.?http", picture.read_text()), picture.name
 
 
 @pytest.mark.parametrize("name", ["compatibility.md", "limits.md"])
@@ -102,6 +102,13 @@ def test_tests_named_in_a_document_exist(name: str) -> None:
     named = set(re.findall(r"\b(test_\w+)(?!\w*\.py)`", text))
     assert len(named) > 20
     assert named <= known
+
+
+def test_every_difference_has_a_test() -> None:
+    text = (ROOT / "docs" / "compatibility.md").read_text()
+    sections = re.findall(r"^### ([\w-]+)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert len(sections) > 30
+    assert [name for name, section in sections if not re.search(r"^Tests?: `", section, re.M)] == []
 
 
 def limit_rows() -> list[list[str]]:
@@ -172,3 +179,39 @@ def test_every_setting_of_the_operations_table_is_one() -> None:
     }
     assert len(names) > 20
     assert names - {"---"} <= set(KEYS)
+
+
+def test_every_file_of_the_source_that_a_document_names_is_there() -> None:
+    named = {
+        (page.name, path)
+        for page in PAGES
+        for path in re.findall(
+            r"\b((?:routebook|routebook_spark)/[\w/]*(?:\.py|/))", page.read_text()
+        )
+    }
+    assert len(named) > 40
+    assert [each for each in named if not (ROOT / "src" / each[1]).exists()] == []
+
+
+def test_what_a_document_finds_in_a_file_of_the_source_is_there() -> None:
+    named = [
+        found
+        for page in PAGES
+        for found in re.findall(r"`(\w+)` in `(routebook/[\w/]+\.py)`", page.read_text())
+    ]
+    assert len(named) > 4
+    for name, path in named:
+        assert re.search(rf"^class {name}\b", (ROOT / "src" / path).read_text(), re.M), name
+
+
+def test_every_request_code_is_told_of_with_the_function_that_answers_it() -> None:
+    from routebook.handlers.dispatch import HANDLERS
+    from routebook.wire.codes import RequestCode
+
+    text = (ROOT / "docs" / "java-nameserver.md").read_text()
+    told = re.findall(r"^\| (\d+) \| (\w+) \| .* \| `([\w/]+)\.py` \| `(\w+)` \|$", text, re.M)
+    assert told == [
+        (str(int(code)), code.name, handler.__module__.replace(".", "/"), handler.__name__)
+        for code in RequestCode
+        if (handler := HANDLERS.get(code)) is not None
+    ]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from killrounds.full_disk import on_a_disk_of_its_own
 from killrounds.rounds import kill_rounds
 from routebook.events import Cause, Event, JournalRecovered, NodeStalled, RecordsLost
 from routebook.journal.errors import FolderInUse, JournalError
@@ -35,6 +36,15 @@ from support.journals import (
 from support.waiting import wait_for
 
 # -- what cannot be written
+
+
+def test_what_does_not_fit_on_a_full_disk_is_counted_and_writing_goes_on_when_there_is_room() -> (
+    None
+):
+    """On a real one of 1 MiB, in a name space where it may be mounted."""
+    assert "lost and told so; cannot write the active segment: No space left" in (
+        on_a_disk_of_its_own()
+    )
 
 
 class Jam:

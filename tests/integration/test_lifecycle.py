@@ -1,6 +1,7 @@
 """Starting, refusing to start, draining and stopping, seen from outside the process."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -50,6 +51,27 @@ def test_a_node_without_any_setting_listens_on_the_usual_port(tmp_path: Path) ->
     assert shown["listenPort"] == "9876"
     assert shown["kvConfigPath"] == str(tmp_path / "namesrv" / "kvConfig.json")
     assert shown["dataDir"] == str(tmp_path / "namesrv" / "routebook")
+
+
+async def test_the_backlog_of_the_listening_socket_is_the_one_asked_for(tmp_path: Path) -> None:
+    async with local_node(tmp_path, server_socket_backlog=7) as node:
+        assert most_waiting(node.port) == 7
+
+
+def most_waiting(port: int) -> int:
+    """Connections that may wait to be accepted by the socket here that listens on ``port``."""
+    for path in Path("/proc/self/fd").iterdir():
+        try:
+            found = socket.socket(fileno=os.dup(int(path.name)))
+        except OSError:
+            continue  # no socket, or gone
+        with found:
+            if found.family != socket.AF_INET or found.getsockname()[1] != port:
+                continue
+            if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                told = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32)
+                return int.from_bytes(told[28:], sys.byteorder)  # tcpi_sacked, of one that listens
+    raise AssertionError(f"nobody listens on {port}")
 
 
 def test_print_config_shows_all_settings_sorted_and_starts_nothing(tmp_path: Path) -> None:

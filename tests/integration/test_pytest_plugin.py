@@ -47,7 +47,7 @@ def run_pytest(folder: Path, source: str, *args: str, **environment: str) -> str
 
 def example() -> str:
     text = (ROOT / "docs" / "testing.md").read_text()
-    [block] = re.findall(r"```py\n(.*?)```", text, re.DOTALL)
+    [block] = re.findall(r"```python by \S+\n(.*?)```", text, re.DOTALL)
     return str(block)
 
 

@@ -10,8 +10,8 @@ from interop.support.cluster import create_topic
 from interop.support.launcher import Launcher
 from interop.support.peers import NEW
 from interop.support.servers import NameServerProcess
-from interop.support.waiting import wait_for
 from routebook.client.sync import SyncNameServerClient
+from support.waiting import wait_for
 
 NAME, CLUSTER, TOPIC = "orders-broker", "shop", "orders"
 

@@ -16,8 +16,8 @@ from interop.support.remoting import (
     find_route,
     loads_with_bare_keys,
 )
-from interop.support.waiting import wait_for
 from routebook.client.sync import SyncNameServerClient
+from support.waiting import wait_for
 
 
 def rows(table: str) -> list[list[str]]:

@@ -8,7 +8,7 @@ from interop.support.cluster import QUEUES, Cluster
 from interop.support.launcher import Launcher
 from interop.support.peers import BROKER_VERSIONS
 from interop.support.remoting import stored_messages
-from interop.support.waiting import wait_for
+from support.waiting import wait_for
 
 Probe = Callable[[Launcher, str, str, int], str]
 

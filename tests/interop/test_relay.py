@@ -19,10 +19,10 @@ from interop.support.peers import BROKER_VERSIONS, NEW
 from interop.support.relays import RelayProcess
 from interop.support.remoting import broker_addrs, find_route, stored_messages
 from interop.support.servers import NameServerProcess
-from interop.support.waiting import wait_for
 from support import raw
 from support.builders import broker_fields, mapping_info, registration_body
 from support.raw import BlockingPeer
+from support.waiting import wait_for
 
 MESSAGES = 20
 

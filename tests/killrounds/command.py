@@ -6,14 +6,12 @@
 """
 
 import argparse
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from killrounds.frozen import frozen_node
+from killrounds.full_disk import on_a_disk_of_its_own
 from killrounds.node import NodeToll, node_rounds
 from killrounds.rounds import Toll, kill_rounds
 
@@ -26,7 +24,8 @@ def main() -> int:
     parser.add_argument("--full-disk", action="store_true")
     options = parser.parse_args()
     if options.full_disk:
-        return _full_disk()
+        print(on_a_disk_of_its_own())
+        return 0
     if options.what == "frozen":
         print(frozen_node())
         return 0
@@ -57,14 +56,3 @@ def main() -> int:
         f" lines cut off, {toll.unwritten} records lost; every journal was sound"
     )
     return 0
-
-
-def _full_disk() -> int:
-    tests = Path(__file__).resolve().parents[1]
-    with tempfile.TemporaryDirectory() as folder:
-        script = [sys.executable, "-m", "killrounds.full_disk", folder]
-        path = os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")])
-        return subprocess.call(
-            ["unshare", "--map-root-user", "--mount", *script],
-            env={**os.environ, "PYTHONPATH": path},
-        )

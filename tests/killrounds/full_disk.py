@@ -3,8 +3,10 @@
 Run by ``python -m tests.killrounds --full-disk`` in name spaces of its own, where it may mount.
 """
 
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from routebook.events import RecordsLost
@@ -12,6 +14,22 @@ from routebook.journal.reader import read
 from routebook.journal.verify import verify
 from support.journals import numbered, opened, written
 from support.waiting import wait_for
+
+
+def on_a_disk_of_its_own() -> str:
+    """What ``full_disk`` says; raises AssertionError with what went wrong."""
+    tests = str(Path(__file__).resolve().parents[1])
+    path = os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["unshare", "--map-root-user", "--mount", sys.executable, __file__, folder],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def full_disk(folder: Path) -> str:

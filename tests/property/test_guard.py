@@ -83,4 +83,4 @@ class GuardMachine(RuleBasedStateMachine):
 
 
 TestGuard = GuardMachine.TestCase
-TestGuard.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestGuard.settings = settings(max_examples=150, stateful_step_count=40)

@@ -85,7 +85,7 @@ def damage(draw: st.DrawFn) -> bytes:
     return WHOLE[:start] + put + rest
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(damage())
 def test_whatever_is_done_to_the_lines_is_found_and_can_be_lived_with(content: bytes) -> None:
     assume(content != WHOLE)

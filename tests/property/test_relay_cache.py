@@ -55,8 +55,7 @@ def test_it_keeps_what_fits_and_never_denies_to_have_known_the_rest(
         elif step == "deny":
             cache.deny(asked, NO, now_s=now_s, doubt="no")
         elif step == "ask":
-            entry = cache.find(asked, now_s)
-            if entry is not None and entry.resting:
+            if cache.find(asked, now_s) is not None:
                 cache.wake(asked, now_s)
         elif step == "poll":
             assert cache.take_due(now_s, limit=100) is not None
@@ -67,6 +66,7 @@ def test_it_keeps_what_fits_and_never_denies_to_have_known_the_rest(
     held = {q: entry.body for q in QUESTIONS if (entry := cache.find(q, now_s)) is not None}
     assert all(known[asked] == body for asked, body in held.items())
     assert len(cache) == len(held)
+    assert cache.resting == sum(cache.wake(asked, now_s) for asked in held)
     assert cache.held_bytes == sum(map(cost, held)) + sum(map(len, set(held.values())))
     assert cache.held_bytes <= max_bytes or len(held) == 1
     assert cache.count(RequestCode.GET_ROUTEINFO_BY_TOPIC) <= max_topics

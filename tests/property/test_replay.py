@@ -252,6 +252,6 @@ def refuse(error: Exception) -> None:
 
 
 TestReplay = ReplayMachine.TestCase
-TestReplay.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestReplay.settings = settings(max_examples=100, stateful_step_count=50)
 TestLosses = LosingMachine.TestCase
-TestLosses.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestLosses.settings = settings(max_examples=100, stateful_step_count=50)

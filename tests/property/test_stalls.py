@@ -89,7 +89,7 @@ async def live(story: list[Night]) -> None:
     assert sum(stall.paused_ms for stall in world.stalls) <= sum(n.asleep_ms for n in story)
 
 
-@settings(max_examples=60, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=60, phases=[Phase.explicit, Phase.generate])
 @given(st.lists(nights, min_size=1, max_size=5))
 def test_who_kept_talking_stays_and_who_died_leaves_within_a_lease(story: list[Night]) -> None:
     assert max(LEASES_MS) < CATCH_UP_MS

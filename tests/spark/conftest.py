@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from routebook_spark.session import QUIET, build_session
 from routebook_spark.tables import Lake
-from support.small_spark import JAVA, SETTINGS
+from support.small_spark import JAVA, PATIENT, SETTINGS
 from support.two_fleets import TwoFleets
 from support.two_fleets import two_fleets as both_made
 
@@ -31,6 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         memory="1g",
         settings={
             **SETTINGS,
+            **PATIENT,
             "spark.executorEnv.PYTHONPATH": str(ROOT),  # the generator of benchmarks
             "spark.driver.extraJavaOptions": f"{QUIET} {JAVA} -Xms1g",
             "spark.databricks.delta.snapshotPartitions": "1",

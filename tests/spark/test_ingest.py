@@ -6,19 +6,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from routebook_spark import jobs
 from routebook_spark.bronze.folders import Files, literal, tables_locked
 from routebook_spark.bronze.gaps import MISSING
 from routebook_spark.bronze.ingest import IngestResult, follow, ingest
 from routebook_spark.errors import TablesInUse
+from routebook_spark.session import jars_folder
 from routebook_spark.tables import EVENTS, GAPS, QUARANTINE, SEGMENTS, Lake, Table
 from support.small_spark import environment
 from support.spark_journals import (
@@ -146,17 +149,29 @@ def test_each_file_is_in_the_table_of_segments_with_what_became_of_it(story: Sto
 # -- runs that are killed
 
 
+def in_small_steps(folder: Path, tables: Path) -> list[str]:
+    return [sys.executable, "-c", SCRIPT, str(folder), str(tables)]
+
+
+def by_spark_submit(folder: Path, tables: Path) -> list[str]:
+    """As docs/pipeline.md has it, with the jars that are here; they need not be fetched."""
+    jars = ",".join(map(str, sorted(jars_folder().glob("*.jar"))))
+    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    options = ["--master", "local[2]", "--driver-memory", "1g", "--jars", jars]
+    return [submit, *options, str(jobs.__file__), "ingest", str(folder), "--tables", str(tables)]
+
+
 class Killable:
     """An ingest in a process of its own, which is stopped or killed when something is on the disk.
 
     What is on the disk while it is stopped is what a kill at that moment would leave.
     """
 
-    def __init__(self, folder: Path, tables: Path) -> None:
+    def __init__(self, tables: Path, command: Sequence[str]) -> None:
         self._tables = tables
         self._log = tables.with_suffix(".log").open("ab")
         self._process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(folder), str(tables)],
+            command,
             env=environment(tables.parent),
             stdout=self._log,
             stderr=self._log,
@@ -227,13 +242,14 @@ def test_a_run_that_is_killed_at_any_moment_loses_and_doubles_nothing(
     def data_is_written() -> bool:
         return any((tables / EVENTS.name).glob("day=*/*.parquet"))
 
-    with Killable(journals, tables) as run:
+    with Killable(tables, in_small_steps(journals, tables)) as run:
         run.copy_when(data_is_written, uncommitted)
         run.copy_when(lambda: commits(tables, EVENTS) > 1, committed)
         run.wait(lambda: commits(tables, QUARANTINE) > 1)
     assert commits(uncommitted, EVENTS) == 1, "the table was made, and nothing is in it"
-    with Killable(journals, tables) as run:
-        run.wait(lambda: commits(tables, EVENTS) > 3)
+    before = commits(tables, EVENTS)
+    with Killable(tables, by_spark_submit(journals, tables)) as run:
+        run.wait(lambda: commits(tables, EVENTS) > before)
     clean = Lake(spark, str(tmp_path / "clean"))
     ingest(clean, [str(journals)])
     assert len(places(clean)) == 60

@@ -1,4 +1,4 @@
-"""Every table has its section in docs/pipeline.md, with all of its columns."""
+"""Every table has its section in docs/pipeline, with all of its columns."""
 
 import re
 from pathlib import Path
@@ -7,11 +7,12 @@ import pytest
 
 from routebook_spark.tables import BRONZE, GOLD, SILVER, Table
 
-PAGE = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
+FOLDER = Path(__file__).parents[2] / "docs" / "pipeline"
+PAGES = "".join((FOLDER / f"{layer}.md").read_text() for layer in ("bronze", "silver", "gold"))
 
 
 def section(table: Table) -> str:
-    found = re.search(rf"^### {table.name}\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^## {table.name}\n(.*?)(?=^#{{1,2}} |\Z)", PAGES, re.MULTILINE | re.DOTALL)
     assert found is not None, f"{table.name} has no section"
     return found[1]
 

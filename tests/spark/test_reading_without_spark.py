@@ -1,4 +1,4 @@
-"""Gold tables, read as docs/pipeline/questions.md shows: without Spark."""
+"""What docs/pipeline shows of reading tables without Spark, and of their upkeep."""
 
 import re
 from datetime import date
@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from routebook_spark import schemas, tables
+from routebook_spark import schemas, session, tables
 from routebook_spark.tables import Lake
 from support.spark_rows import frame
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "pipeline" / "questions.md"
+PAGES = Path(__file__).parents[2] / "docs" / "pipeline"
+DOCUMENT = PAGES / "questions.md"
 DAYS = [date(2026, 11, 14), date(2026, 11, 15)]
 
 
 def code_of(document: Path) -> str:
-    (block,) = re.findall(r"^```py\n(.*?)^```$", document.read_text(), re.M | re.S)
+    fence = r"^```python by \S+reading_without_spark.py\S*\n(.*?)^```$"
+    (block,) = re.findall(fence, document.read_text(), re.M | re.S)
     return str(block)
 
 
@@ -53,3 +55,18 @@ def test_polars_and_duckdb_read_the_tables_as_documented(
     assert names["worst"].rows() == [("c", "broker-b", 0.75, 43_200.0), ("c", "broker-a", 1.0, 0.0)]
     assert names["flapping"].fetchall() == [("broker-b", 8)]
     assert "broker-b" in capsys.readouterr().out
+
+
+def test_tables_are_the_same_after_their_upkeep(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for broker in ("broker-a", "broker-b"):  # a file each, in one partition
+        row = {"day": DAYS[0], "broker": broker, "transitions": 3}
+        lake.append(tables.FLAPS, frame(lake.spark, schemas.FLAPS, [row]))
+    before = sorted(map(str, lake.read(tables.FLAPS).collect()))
+    monkeypatch.setattr(session, "build_session", lambda name: lake.spark)
+    code = code_of(PAGES / "upkeep.md").replace("/data/tables", lake.root)
+    exec(compile(code, "upkeep.md", "exec"), {})
+    assert sorted(map(str, lake.read(tables.FLAPS).collect())) == before
+    operations = {row.operation for row in lake.delta(tables.FLAPS).history().collect()}
+    assert {"OPTIMIZE", "VACUUM END"} <= operations

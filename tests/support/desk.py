@@ -93,6 +93,9 @@ class Desk:
         peer: str | None = None,
     ) -> Reply:
         request = Command(code, 2 if oneway else 0, 7, version, None, fields or {}, body)
+        return self.carry_out(request, link=link, peer=peer)
+
+    def carry_out(self, request: Command, *, link: int = 1, peer: str | None = None) -> Reply:
         answer: Any = dispatch(request, self.services, Caller(link, peer or f"peer-{link}"))
         if isinstance(answer, Reply):
             return answer

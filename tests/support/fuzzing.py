@@ -14,7 +14,6 @@ def examples(count: int) -> settings:
     return settings(
         max_examples=int(wanted or count),
         derandomize=wanted is None,
-        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from routebook.app import NameServer
 from routebook.settings import make_settings
 from support.raw import BlockingPeer
-from support.waiting import wait_for
+from support.waiting import TIMEOUT_S, wait_for
 
 READY = re.compile(r"ready on (\S+):(\d+)")
 
@@ -123,12 +123,12 @@ class NodeProcess:
         assert found is not None
         self.port = int(found[2])
 
-    def run(self, *, timeout_s: float = 20.0) -> int:
+    def run(self, *, timeout_s: float = TIMEOUT_S) -> int:
         """Start a process that is expected to end by itself; its exit code."""
         self.launch()
         return self.ended(timeout_s=timeout_s)
 
-    def ended(self, *, timeout_s: float = 20.0) -> int:
+    def ended(self, *, timeout_s: float = TIMEOUT_S) -> int:
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from support.waiting import wait_for
+from support.waiting import TIMEOUT_S, wait_for
 
 
 class Program:
@@ -87,7 +87,7 @@ class Program:
         self.signal(signal.SIGTERM)
         return self.ended()
 
-    def ended(self, *, timeout_s: float = 20.0) -> int:
+    def ended(self, *, timeout_s: float = TIMEOUT_S) -> int:
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:

@@ -29,7 +29,7 @@ ONEWAY, RESPONSE = 2, 1
 V5_5_0 = 513
 JSON, BINARY = 0, 1
 
-ANSWER_TIMEOUT_S = 20.0
+ANSWER_TIMEOUT_S = 60.0
 
 
 def i16(number: int) -> bytes:

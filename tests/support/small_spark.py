@@ -12,6 +12,8 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
 }
+# A new worker of Python has 15 s to report, which is little on a machine that does much else.
+PATIENT = {"spark.python.authenticate.socketTimeout": "300s"}
 # The second compiler takes a third of the processors of the first minutes, and is not yet worth it.
 # With one compiler alone the room for compiled code is 48 MB, which a build of all tables outgrows.
 JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
@@ -23,7 +25,7 @@ def environment(
     """Of programs that start Spark, or talk to one here; their files are in ``folder``."""
     configuration = folder / "spark"
     configuration.mkdir(parents=True, exist_ok=True)
-    lines = [f"{name} {value}\n" for name, value in settings.items()]
+    lines = [f"{name} {value}\n" for name, value in {**PATIENT, **settings}.items()]
     (configuration / "spark-defaults.conf").write_text("".join(lines))
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},

@@ -168,11 +168,13 @@ def events_frame(
     for each in records.values() if isinstance(records, Mapping) else (records,):
         flat += each
     previous: dict[str, bytes] = {}
-    rows = [_row(record, previous) for record in flat]
+    rows = [event_row(record, previous) for record in flat]
     return spark.createDataFrame(rows, schemas.EVENTS, verifySchema=False)
 
 
-def _row(record: Record, previous: dict[str, bytes]) -> dict[str, Any]:
+def event_row(record: Record, previous: dict[str, bytes] | None = None) -> dict[str, Any]:
+    """``previous`` has the hash of the last record of each node, and goes on with this one."""
+    previous = {} if previous is None else previous
     line = encode(record, previous.get(record.node, CHAIN_START))
     previous[record.node] = hash_of(line) or CHAIN_START
     members = json.loads(line)

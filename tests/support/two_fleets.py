@@ -19,10 +19,10 @@ from interop.support.launcher import Launcher
 from interop.support.peers import NEW, OLD
 from interop.support.remoting import broker_addrs
 from interop.support.servers import NameServerProcess
-from interop.support.waiting import wait_for
 from routebook.events import BrokerConfirmed
 from routebook.journal.reader import read
 from routebook_spark.commands.main import spark as command
+from support.waiting import wait_for
 
 GENERATED, REAL = "default", "real"
 NODES = ("ns-1", "ns-2")

@@ -8,7 +8,7 @@ from typing import TypeVar
 Seen = TypeVar("Seen")
 
 POLL_S = 0.02
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class GaveUp(AssertionError):

@@ -4,8 +4,9 @@ Every topic has times of its own, so that many topics make a steady trickle of p
 a period. What is due within one tick is taken together.
 """
 
-import heapq
 import random
+
+from routebook.deadlines import Deadlines
 
 TICKS_A_PERIOD = 100
 MAX_JITTER = 0.5
@@ -22,9 +23,8 @@ class PollSchedule:
         self._period_s = period_s
         self._jitter = jitter
         self._rng = rng
-        self._due: dict[str, float] = {}
+        self._due: Deadlines[str, float] = Deadlines()
         self._new: set[str] = set()  # added as due at once, and not taken yet
-        self._heap: list[tuple[float, str]] = []  # void where _due says otherwise
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._due
@@ -33,32 +33,27 @@ class PollSchedule:
         """Begin with ``topic``: due now, or within a period when it has just been asked for."""
         if at_once:
             self._new.add(topic)
-        self._plan(topic, now if at_once else now + self._first_wait_s())
+        self._due.set(topic, now if at_once else now + self._first_wait_s())
 
     def drop(self, topic: str) -> None:
-        self._due.pop(topic, None)
+        self._due.drop(topic)
         self._new.discard(topic)
 
     def take_due(self, now: float, limit: int) -> list[str]:
         """At most ``limit`` topics to be polled now, each planned anew."""
         due: list[str] = []
-        while len(due) < limit and self.next_in_s(now) <= self.tick_s:
-            _, topic = heapq.heappop(self._heap)
-            due.append(topic)
+        while len(due) < limit and self._due.is_due(now + self.tick_s):
+            due += self._due.due(now + self.tick_s, limit - len(due))
+        for topic in due:
             wait_s = self._first_wait_s() if topic in self._new else self._wait_s()
             self._new.discard(topic)
-            self._plan(topic, now + wait_s)
+            self._due.set(topic, now + wait_s)
         return due
 
     def next_in_s(self, now: float) -> float:
-        """Time until a topic is due: 0 when one is, infinity when there is none."""
-        while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        return max(0.0, self._heap[0][0] - now) if self._heap else float("inf")
-
-    def _plan(self, topic: str, at: float) -> None:
-        self._due[topic] = at
-        heapq.heappush(self._heap, (at, topic))
+        """No topic is due earlier: 0 when one may be, infinity when there is none."""
+        next_at = self._due.next_at()
+        return float("inf") if next_at is None else max(0.0, next_at - now)
 
     def _first_wait_s(self) -> float:
         # Topics that came into use together must not be polled together for ever.

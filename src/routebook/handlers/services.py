@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from routebook.events import Event
+from routebook.events import Event, Subject
 from routebook.handlers.absence import Absences
 from routebook.handlers.decoding import Decoding
 from routebook.handlers.memo import AnswerMemo
@@ -93,13 +93,20 @@ class Services:
         """Record that ``request`` was turned away."""
         code = request.code
         name = RequestCode(code).name if code in _CODES else str(code)
-        fields = request.ext_fields
-        subject = " ".join(value for key in _SUBJECT if (value := fields.get(key)))
-        self.record(self.routes.refuse(name, subject[:200], reason[:500], peer=caller.peer))
+        said = request.ext_fields.get
+        subject = Subject(
+            said("clusterName"),
+            said("brokerName"),
+            said("brokerAddr"),
+            topic=said("topic"),
+            namespace=said("namespace"),
+            key=said("key"),
+        )
+        events = self.routes.refuse(name, str(subject)[:200], reason[:500], peer=caller.peer)
+        self.record(events)
 
 
 _CODES = frozenset(RequestCode)
-_SUBJECT = ("clusterName", "brokerName", "brokerAddr", "topic", "namespace", "key")
 
 HandlerResult = Reply | Awaitable[Reply] | Slices[Reply]
 """At once, after the disk or another server was asked, or in slices."""

@@ -23,18 +23,10 @@ from routebook.events import (
     BrokerConflict,
     Cause,
     Event,
-    GroupRestated,
-    GuardEngaged,
-    GuardReleased,
-    HeartbeatGaps,
-    NodeStalled,
-    NodeStarted,
-    NodeStopped,
+    Kind,
     NoiseCounted,
     PeerNoise,
     RequestRefused,
-    RouteQueries,
-    StateRestated,
 )
 
 DAY_MS = 86_400_000
@@ -43,17 +35,6 @@ NAMED_PEERS = 5
 TELL_FIRST_MS = 10_000  # after the first that was counted
 TELL_LAST_MS = 600_000  # and while there is no end to it, up to this
 PACKING = 0.25  # what is left of a line when it is sealed, until it is known
-_NOISE = (RequestRefused, BrokerConflict)
-_WINDOWS = (HeartbeatGaps, RouteQueries)
-_OWN = (
-    NodeStarted,
-    NodeStopped,
-    NodeStalled,
-    GuardEngaged,
-    GuardReleased,
-    GroupRestated,
-    StateRestated,
-)
 
 
 class Verdict(Enum):
@@ -143,13 +124,13 @@ class Admission:
     def judge(self, event: Event, size: int, *, now_ms: int, wall_ms: int) -> Verdict:
         """What becomes of ``event``, whose record takes about ``size`` bytes."""
         cost = size * self.packing
-        if isinstance(event, _NOISE):
+        if event.kind is Kind.REFUSAL:
             mine = self._noise_of.of(host_of(event.peer), now_ms)
             if mine.has(cost, now_ms) and self._noise.has(cost, now_ms):
                 mine.take(cost)
                 self._noise.take(cost)
                 return Verdict.WRITE
-        elif isinstance(event, _WINDOWS):
+        elif event.kind is Kind.WINDOW:
             if self._windows.has(cost, now_ms):
                 self._windows.take(cost)
                 return Verdict.WRITE
@@ -159,7 +140,7 @@ class Admission:
         return Verdict.COUNT
 
     def _judge_change(self, event: Event, cost: float, now_ms: int) -> Verdict:
-        if isinstance(event, _OWN):
+        if event.kind is Kind.NODE:
             self._changes.take(cost)
             return Verdict.WRITE
         mine = self._changes_of.of(host_of(event.peer), now_ms) if event.peer else None

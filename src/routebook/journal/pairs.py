@@ -11,13 +11,13 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from routebook.events import Event, KvChanged, StateRestated
-from routebook.journal.record import decode, encode, hash_of
+from routebook.journal.record import decode, encode, hash_of, type_mark
 from routebook.words import counted
 
 LONGEST = 1024
 _CUT = re.compile(r"\((\d+) characters, blake2b [0-9a-f]{16}\)")
 _TOLD = re.compile(r"\(\d+ characters?\)")
-_TYPES = (b'"type":"KvChanged"', b'"type":"StateRestated"')
+_TYPES = (type_mark(KvChanged), type_mark(StateRestated))
 _HEAD = 400  # bytes of a line up to its type: numbers, and the name of the node
 _TAIL = len(b'"0123456789abcdef"}\n')
 
@@ -32,14 +32,7 @@ def in_journal(value: str) -> str:
 
 def cut(event: Event) -> Event:
     """``event`` as it is recorded."""
-    if isinstance(event, KvChanged):
-        before, after = _changed(event.before), _changed(event.after)
-        if before is event.before and after is event.after:
-            return event
-        return replace(event, before=before, after=after)
-    if isinstance(event, StateRestated):
-        return replace(event, kv=tables_in_journal(event.kv))
-    return event
+    return event.with_values(in_journal)
 
 
 def tables_in_journal(tables: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
@@ -49,21 +42,9 @@ def tables_in_journal(tables: Mapping[str, Mapping[str, str]]) -> dict[str, dict
     }
 
 
-def _changed(value: str | None) -> str | None:
-    return None if value is None else in_journal(value)
-
-
 def without_values(event: Event) -> Event:
     """``event`` for somebody who may know that there is a value, and not which."""
-    if isinstance(event, KvChanged):
-        return replace(event, before=_length(event.before), after=_length(event.after))
-    if isinstance(event, StateRestated):
-        kv = {
-            namespace: {key: _length(value) or "" for key, value in table.items()}
-            for namespace, table in event.kv.items()
-        }
-        return replace(event, kv=kv)
-    return event
+    return event.with_values(_length)
 
 
 def line_without_values(line: bytes) -> bytes:
@@ -85,9 +66,7 @@ def is_length(value: str) -> bool:
     return _CUT.fullmatch(value) is not None or _TOLD.fullmatch(value) is not None
 
 
-def _length(value: str | None) -> str | None:
-    if value is None:
-        return None
+def _length(value: str) -> str:
     cut_already = _CUT.fullmatch(value)
     count = int(cut_already[1]) if cut_already else len(value)
     return f"({counted(count, 'character')})"

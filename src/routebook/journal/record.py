@@ -14,7 +14,7 @@ old reader would misread raises ``v``.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from hashlib import blake2b
@@ -60,6 +60,13 @@ class UnknownEvent(Event):
 
     type: str
     data: dict[str, Any]
+
+    @property
+    def type_name(self) -> str:
+        return self.type
+
+    def is_about_broker(self, broker: str) -> bool:
+        return self.data.get("broker") == broker
 
 
 class QueueGroup(msgspec.Struct, omit_defaults=True):
@@ -268,6 +275,24 @@ def decode(line: bytes) -> Record:
         _refuse_newer(line)
         raise BadRecord(f"not a record: {error}") from error
     return Record(members.seq, members.wall_ms, members.mono_ms, members.node, event)
+
+
+def event_of(name: str, data: Mapping[str, Any]) -> Event:
+    """The event of this type with these members, as a record has them. Raises BadRecord."""
+    try:
+        return _event(name, msgspec.Raw(as_json(data)))
+    except msgspec.MsgspecError as error:
+        raise BadRecord(f"not a {name}: {error}") from error
+
+
+def types_where(wanted: Callable[[type[Event]], bool]) -> frozenset[str]:
+    """The names of those types of events."""
+    return frozenset(kind.__name__ for kind in _CODECS if wanted(kind))
+
+
+def type_mark(kind: type[Event] | str) -> bytes:
+    """What lines of events of this type, and no others, have in them."""
+    return b'"type":"%b"' % (kind if isinstance(kind, str) else kind.__name__).encode()
 
 
 def place_of(line: bytes) -> Place:

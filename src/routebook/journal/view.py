@@ -178,9 +178,9 @@ class View:
 
     def _registered(self, event: BrokerRegistered) -> None:
         if event.addrs_before:
-            group = self._group(event.cluster, event.broker)
+            group = self._group(*event.group)
         else:
-            group = GroupView(event.cluster, event.broker)
+            group = GroupView(*event.group)
             known = self.groups.find(*group.key)
             if known is not None:
                 self._contradict(f"{group.name} is new, and had {_listed(known.addrs)}")
@@ -230,12 +230,12 @@ class View:
             self.groups.drop(group)
 
     def _topics_changed(self, event: TopicsChanged) -> None:
-        group = self._group(event.cluster, event.broker)
+        group = self._group(*event.group)
         for change, before in self.groups.set_queues(group, event.changes):
             self._contradict(f"{change.topic} on {group.name} was {change.before}, not {before}")
 
     def _mappings_changed(self, event: MappingsChanged) -> None:
-        self.groups.set_mappings(self._group(event.cluster, event.broker), event.mappings)
+        self.groups.set_mappings(self._group(*event.group), event.mappings)
 
     def _completed(self, event: RegistrationCompleted) -> None:
         version = event.data_version
@@ -274,11 +274,11 @@ class View:
         self.lose_track()
 
     def _group_restated(self, event: GroupRestated) -> None:
-        known = self.groups.find(event.cluster, event.broker)
+        known = self.groups.find(*event.group)
         if event.continued and known is not None:
             self.groups.set_queues(known, event.queues)
             return
-        group = GroupView(event.cluster, event.broker, event.acting_master, event.zone)
+        group = GroupView(*event.group, event.acting_master, event.zone)
         for fact in event.members:
             before = known.members.get(fact.broker_id) if known else None
             same = before is not None and before.generation == fact.generation
@@ -312,7 +312,7 @@ class View:
         return group
 
     def _member(self, event: BrokerEvent) -> tuple[GroupView, MemberView]:
-        group = self._group(event.cluster, event.broker)
+        group = self._group(*event.group)
         member = group.members.get(event.broker_id)
         if member is None or member.addr != event.addr:
             known = member.addr if member else "nobody"

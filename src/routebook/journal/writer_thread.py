@@ -219,7 +219,7 @@ class WriterThread:
             return encode(record, self.last_hash)
         except BaseException:
             # Its number is given away, and what holds it is a mistake of ours: say that it is lost.
-            logger.exception("record %d of type %s", record.seq, type(record.event).__name__)
+            logger.exception("record %d of type %s", record.seq, record.event.type_name)
             self.unwritable += 1
             lost = RecordsLost(
                 revision=record.event.revision,

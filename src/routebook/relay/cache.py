@@ -10,7 +10,6 @@ questions about nothing costs no good answer.
 Equal bodies are held once, because topics on the same brokers have equal routes.
 """
 
-import heapq
 import itertools
 import random
 import sys
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from routebook.client.requests import command
+from routebook.deadlines import Deadlines
 from routebook.wire.codes import RequestCode
 from routebook.wire.command import Command, Reply
 
@@ -32,7 +32,7 @@ ENTRY_BYTES = 600  # for one question without its names, about
 MAX_FORGOTTEN = 10_000
 EARLIEST = 0.7  # of the period: polls spread out instead of meeting
 
-
+_AT_ONCE = float("-inf")
 _TOPIC_LISTS = (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,)
 
 
@@ -61,21 +61,13 @@ class Question:
 
 @dataclass(slots=True)
 class Entry:
-    """A good answer. ``doubt`` is why the last try did not confirm it, None when it did.
-
-    ``due_at`` is when it is to be asked again, None while it rests.
-    """
+    """A good answer. ``doubt`` is why the last try did not confirm it, None when it did."""
 
     body: bytes
     confirmed_at: float
     asked_at: float
-    due_at: float | None = None
     denied_since: float | None = None
     doubt: str | None = None
-
-    @property
-    def resting(self) -> bool:
-        return self.due_at is None
 
 
 class Loss(StrEnum):
@@ -125,8 +117,7 @@ class RelayCache:
         self._denials: OrderedDict[Question, Denial] = OrderedDict()
         self._bodies: dict[bytes, tuple[bytes, int]] = {}  # the one copy, and how many have it
         self._bytes = 0
-        self._schedule: list[tuple[float, int, Question]] = []  # void where an entry says otherwise
-        self._numbers = itertools.count()
+        self._due: Deadlines[Question, float] = Deadlines()  # when to ask again what does not rest
         self._forgotten: OrderedDict[Question, Forgotten] = OrderedDict()
         self._losses = dict.fromkeys(Loss, 0)
         self._last_lost: dict[Loss, Question] = {}
@@ -149,7 +140,7 @@ class RelayCache:
     @property
     def resting(self) -> int:
         """Answers that nobody asked for lately."""
-        return sum(entry.resting for entry in self._entries())
+        return len(self) - len(self._due)
 
     def lost(self, why: Loss) -> int:
         """How many answers are gone for this reason, those that came back among them."""
@@ -189,25 +180,23 @@ class RelayCache:
 
     # -- for the one who asks NameServers
 
-    def wake(self, question: Question, now_s: float) -> None:
-        """Somebody asked for what rested: have it asked again from now on."""
-        entry = self._shelves[question.code].get(question)
-        if entry is not None and entry.resting:
-            self._plan(question, entry, now_s + self._wait_s())
+    def wake(self, question: Question, now_s: float) -> bool:
+        """Have an answer that rested asked again from now on; whether it did."""
+        rested = question in self._shelves[question.code] and question not in self._due
+        if rested:
+            self._due.set(question, now_s + self._wait_s())
+        return rested
 
     def take_due(self, now_s: float, limit: int, *, rest_unused: bool = True) -> list[Question]:
         """Questions to be asked again, planned anew; what nobody asked for lately is to rest."""
         due: list[Question] = []
-        while self._schedule and self._schedule[0][0] <= now_s and len(due) < limit:
-            at, _, question = heapq.heappop(self._schedule)
-            entry = self._shelves[question.code].get(question)
-            if entry is None or entry.due_at != at:
-                continue
-            if rest_unused and now_s - entry.asked_at > REST_AFTER_S:
-                entry.due_at = None
-            else:
-                self._plan(question, entry, now_s + self._wait_s())
-                due.append(question)
+        while len(due) < limit and self._due.is_due(now_s):
+            for question in self._due.due(now_s, limit - len(due)):
+                asked_at = self._shelves[question.code][question].asked_at
+                if not rest_unused or now_s - asked_at <= REST_AFTER_S:
+                    due.append(question)
+        for question in due:
+            self._due.set(question, now_s + self._wait_s())
         return due
 
     def holds(self, body: bytes) -> bool:
@@ -231,7 +220,7 @@ class RelayCache:
             entry = shelf[question] = Entry(self._hold(body), now_s, now_s)
             self._bytes += _cost(question)
             self._forgotten.pop(question, None)
-            self._plan(question, entry, now_s + self._wait_s())
+            self._due.set(question, now_s + self._wait_s())
         elif entry.body != body:
             self._release(entry.body)
             entry.body = self._hold(body)
@@ -263,11 +252,10 @@ class RelayCache:
         if entry is not None:
             entry.doubt = doubt
 
-    def hasten(self, question: Question, now_s: float) -> None:
+    def hasten(self, question: Question) -> None:
         """Have it asked again as soon as somebody can be asked."""
-        entry = self._shelves[question.code].get(question)
-        if entry is not None:
-            self._plan(question, entry, now_s)
+        if question in self._shelves[question.code]:
+            self._due.set(question, _AT_ONCE)
 
     def pardon(self) -> None:
         """Count denials anew: who comes back after an outage may know little yet."""
@@ -282,17 +270,6 @@ class RelayCache:
     def _wait_s(self) -> float:
         return self._poll_s * self._rng.uniform(EARLIEST, 1.0)
 
-    def _plan(self, question: Question, entry: Entry, due_at: float) -> None:
-        entry.due_at = due_at
-        heapq.heappush(self._schedule, (due_at, next(self._numbers), question))
-        if len(self._schedule) > 2 * len(self) + 1000:
-            self._schedule = [item for item in self._schedule if self._valid(item)]
-            heapq.heapify(self._schedule)
-
-    def _valid(self, item: tuple[float, int, Question]) -> bool:
-        entry = self._shelves[item[2].code].get(item[2])
-        return entry is not None and entry.due_at == item[0]
-
     def _oldest(self, *, but: Question) -> Question | None:
         """What was asked for longest ago, of all shelves."""
         firsts = [
@@ -305,6 +282,7 @@ class RelayCache:
 
     def _forget(self, question: Question, why: Loss, now_s: float) -> None:
         self._release(self._shelves[question.code].pop(question).body)
+        self._due.drop(question)
         self._bytes -= _cost(question)
         self._losses[why] += 1
         self._last_lost[why] = question

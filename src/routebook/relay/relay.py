@@ -302,9 +302,7 @@ class Relay:
     def _answer(self, question: Question, shape: Rendering = bytes) -> RelayAnswer:
         now_s, outage = self._clock(), self._upstream.outage
         entry = self._cache.find(question, now_s)
-        rested = entry is not None and entry.resting
-        if rested:
-            self._cache.wake(question, now_s)
+        rested = self._cache.wake(question, now_s)
         if entry is not None and (not rested or outage is not None):
             self._hits += 1
             doubt = entry.doubt if outage is None else outage.reason

@@ -203,7 +203,7 @@ class Upstream:
         self._cache.fail(question, _text(said))
         self._not_heard(said, asked_at)
         if self.outage is not None:
-            self._cache.hasten(question, self._clock())
+            self._cache.hasten(question)
         return said
 
     def _answered(self, question: Question, said: Answer) -> UpstreamAnswer:

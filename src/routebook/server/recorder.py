@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, cast
 
-from routebook.events import Event, TopicsChanged
+from routebook.events import Event
 from routebook.handlers.services import Recent
 from routebook.journal.admission import Admission, Verdict
 from routebook.journal.before import ASK_AGAIN, Before
@@ -283,7 +283,7 @@ class Recorder:
                 while size > self._max_recent:
                     size -= len(lines.popleft()[1])
                     dropped += 1
-                large = isinstance(record.event, TopicsChanged)
+                large = weight_of(record.event) > 1
                 if large or number % _RECORDS_A_SLICE == _RECORDS_A_SLICE - 1:
                     await self.pause()
             if first is None:

@@ -10,7 +10,7 @@ that has registered again, or was heard of, by the time its turn comes is left a
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from routebook.events import BrokerLeft, Cause, Event, QueueChange, RequestRefused
+from routebook.events import BrokerLeft, Cause, Event, QueueChange, Subject
 from routebook.state.facts import Changes, Facts, quietly
 from routebook.state.guard import LossGuard
 from routebook.state.members import Members
@@ -77,13 +77,15 @@ class Departures:
         if member is None or member.group.name != name:
             return
         if self._members.is_late(member, link):
+            subject = Subject(cluster, name, addr, broker_id=member.broker_id)
             yield [
-                RequestRefused(
-                    **self._facts.fact(Cause.STALE, peer),
-                    request="UNREGISTER_BROKER",
-                    subject=f"{cluster}/{name} {addr}",
-                    reason="the broker has registered again over a newer connection",
-                    answered_success=True,
+                self._facts.refused(
+                    "UNREGISTER_BROKER",
+                    str(subject),
+                    "the broker has registered again over a newer connection",
+                    cause=Cause.STALE,
+                    peer=peer,
+                    told=False,
                 )
             ]
             return

@@ -10,6 +10,7 @@ from routebook.events import (
     MinBrokerChanged,
     QueueChange,
     RequestRefused,
+    Subject,
     TopicsChanged,
 )
 from routebook.slices import Slices
@@ -70,14 +71,32 @@ class Facts:
             )
         ]
 
-    def refused(
+    def not_registered(
         self, registration: Registration, cause: Cause, reason: str, *, told: bool
     ) -> Event:
+        subject = Subject(
+            registration.cluster,
+            registration.name,
+            registration.addr,
+            broker_id=registration.broker_id,
+        )
+        return self.refused(
+            "REGISTER_BROKER",
+            str(subject),
+            reason,
+            cause=cause,
+            peer=registration.peer,
+            told=told,
+        )
+
+    def refused(
+        self, request: str, subject: str, reason: str, *, cause: Cause, peer: str, told: bool
+    ) -> Event:
+        """``told``: the peer was, that it was refused."""
         return RequestRefused(
-            **self.fact(cause, registration.peer),
-            request="REGISTER_BROKER",
-            subject=f"{registration.cluster}/{registration.name}:{registration.broker_id}"
-            f" {registration.addr}",
+            **self.fact(cause, peer),
+            request=request,
+            subject=subject,
             reason=reason,
             answered_success=not told,
         )

@@ -13,10 +13,10 @@ deadline, until it registers. A heartbeat confirms it but ties it to nothing: an
 
 from collections.abc import Collection, Iterable, Iterator
 
+from routebook.deadlines import Deadlines
 from routebook.slices import Slices
 from routebook.state import costs
 from routebook.state.account import Account, Kind
-from routebook.state.deadlines import Deadlines
 from routebook.state.model import Group, Link, Member, Unheard
 
 Key = tuple[str, str]  # cluster and address, or cluster and broker name
@@ -33,7 +33,7 @@ class Members:
         self._live: dict[Key, Member] = {}
         self._registered_on: dict[Link, dict[Key, int]] = {}  # with the generation it got
         self._heard_on: dict[Link, set[Key]] = {}
-        self._deadlines: Deadlines[Key] = Deadlines()
+        self._deadlines: Deadlines[Key, int] = Deadlines()
         self._generation = 0
 
     def groups(self) -> Iterable[Group]:
@@ -226,8 +226,7 @@ class Members:
         while True:
             due = self._deadlines.due(now_ms, DUE_A_SLICE)
             found += [Unheard.of(self._live[key]) for key in due]
-            next_ms = self._deadlines.next_at()
-            if next_ms is None or next_ms >= now_ms:
+            if not self._deadlines.is_due(now_ms):
                 return found
             yield
 

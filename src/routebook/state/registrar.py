@@ -128,7 +128,7 @@ class Registrar:
             alive = self._members.find_live(registration.cluster, registration.addr)
             if alive is not member or member.generation != generation:
                 return RegisterResult(
-                    [self._facts.refused(registration, Cause.STALE, "overtaken", told=True)],
+                    [self._facts.not_registered(registration, Cause.STALE, "overtaken", told=True)],
                     refused="overtaken by a newer registration or a lost connection",
                 )
         member.stamp = registration.stamp
@@ -206,7 +206,9 @@ class Registrar:
         if holder is None and len(registration.topics) == 1:
             # A topic announced before the first full registration (upstream issue 4522).
             reason = "register broker failed"
-            refused = self._facts.refused(registration, Cause.REGISTER, "a single topic", told=True)
+            refused = self._facts.not_registered(
+                registration, Cause.REGISTER, "a single topic", told=True
+            )
             return RegisterResult([refused], refused=reason)
         if group and holder is None and len(group.members) >= self._limits.brokers_per_group:
             mine = self._members.find_live(registration.cluster, registration.addr)
@@ -238,7 +240,7 @@ class Registrar:
         return None if no_room is None else self._full(registration, no_room)
 
     def _full(self, registration: Registration, reason: str) -> RegisterResult:
-        event = self._facts.refused(registration, Cause.REGISTER, reason, told=True)
+        event = self._facts.not_registered(registration, Cause.REGISTER, reason, told=True)
         return RegisterResult([event], refused=reason)
 
     def _join(

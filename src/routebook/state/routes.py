@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from routebook.events import Cause, Event, QueueChange, RequestRefused
+from routebook.events import Cause, Event, QueueChange, Subject
 from routebook.slices import Slices, in_order
 from routebook.state import costs
 from routebook.state.account import Account, host_of
@@ -168,15 +168,8 @@ class RouteTable:
 
     def refuse(self, request: str, subject: str, reason: str, *, peer: str) -> list[Event]:
         """Note a request that was turned away before it reached the table."""
-        return [
-            RequestRefused(
-                **self._facts.fact(Cause.REFUSED, peer),
-                request=request,
-                subject=subject,
-                reason=reason,
-                answered_success=False,
-            )
-        ]
+        cause = Cause.REFUSED
+        return [self._facts.refused(request, subject, reason, cause=cause, peer=peer, told=True)]
 
     # -- administration
 
@@ -262,12 +255,13 @@ class RouteTable:
             else:
                 reason = no_room or ""
             yield [
-                RequestRefused(
-                    **self._facts.fact(Cause.ADMIN, peer),
-                    request="REGISTER_TOPIC_IN_NAMESRV",
-                    subject=topic,
-                    reason=reason,
-                    answered_success=True,
+                self._facts.refused(
+                    "REGISTER_TOPIC_IN_NAMESRV",
+                    str(Subject(topic=topic)),
+                    reason,
+                    cause=Cause.ADMIN,
+                    peer=peer,
+                    told=False,
                 )
             ]
             return

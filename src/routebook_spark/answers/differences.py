@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from routebook.words import EXAMPLES
-from routebook_spark.answers.phrases import joined, member, what_changed
+from routebook_spark.answers.telling import member_changed, what_changed
 from routebook_spark.schemas import BOOLEAN, LONG, SHAPE, STRING, WITNESS, struct
 from routebook_spark.silver.intervals import holds
 
@@ -91,17 +91,14 @@ def _changed(intervals: DataFrame, known: DataFrame, key: list[str], value: Colu
 def _queues_changed(versions: DataFrame, known: DataFrame) -> DataFrame:
     shape = F.array("read_queues", "write_queues", "perm", "flags")
     changed = _changed(versions, known, [*_GROUP, "topic"], shape)
-    what = what_changed(F.col("before"), F.col("after"))
-    return changed.withColumn("what", what).withColumnsRenamed(
+    return changed.withColumn("what", what_changed("before", "after")).withColumnsRenamed(
         {"before": "before_queues", "after": "after_queues"}
     )
 
 
 def _members_changed(sessions: DataFrame, known: DataFrame) -> DataFrame:
     changed = _changed(sessions, known, [*_GROUP, "broker_id"], F.col("addr"))
-    before, after = (member(F.col("broker_id"), F.col(name)) for name in ("before", "after"))
-    moved = joined(before, " is at ", F.col("after"), " now")
-    what = F.coalesce(moved, joined(after, " came"), joined(before, " went"))
+    what = member_changed("broker_id", "before", "after")
     return changed.withColumn("what", what).withColumnsRenamed(
         {"before": "before_addr", "after": "after_addr"}
     )

@@ -7,8 +7,8 @@ knew it. Nodes are told together, by one clock; each of them in the order of its
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from routebook_spark.answers.phrases import joined, listed, queues, time_of_day
-from routebook_spark.answers.sentences import left, sentence, topic_change
+from routebook_spark.answers.events import event_column
+from routebook_spark.answers.telling import silence_told, told, turn_told
 from routebook_spark.gold.clocks import on_common_clock
 from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.intervals import holds
@@ -51,15 +51,15 @@ def of_broker(
     rows = events.where(
         about_it
         | ((F.col("type") == "GuardEngaged") & held)
-        | ((F.col("type") == "RequestRefused") & _mentions(F.col("data.subject"), name))
+        | ((F.col("type") == "RequestRefused") & F.contains("data.subject", F.lit(name)))
         | F.col("type").isin(*_STARTS)
     )
-    told = (
+    found = (
         _with_context(rows)
         .where(about_it | ~F.col("type").isin(*_STARTS))
         .where(~_part_of_first_registration())
     )
-    return _lines(told).unionByName(_lines_of_nodes(stays, events, coverage))
+    return _lines(found, name).unionByName(_lines_of_nodes(stays, events, coverage))
 
 
 def _with_context(rows: DataFrame) -> DataFrame:
@@ -113,13 +113,6 @@ def _part_of_first_registration() -> Column:
     return (F.col("type") == "TopicsChanged") & F.coalesce(F.col("arriving"), F.lit(False))
 
 
-def _mentions(subject: Column, name: str) -> Column:
-    return F.exists(
-        F.split(subject, "[ /]"),
-        lambda word: (word == name) | (F.regexp_extract(word, "^(.*):[^:]*$", 1) == name),
-    )
-
-
 # -- topics
 
 
@@ -131,29 +124,18 @@ def of_topic(
         "shape", F.array("read_queues", "write_queues", "perm", "flags")
     )
     turns = _turns(own)
-    found = events.select(
-        "day",
-        *WITNESS,
-        "seq",
-        "type",
-        F.col("broker").alias("event_broker"),
-        F.col("cause").alias("event_cause"),
-        "peer",
-        "broker_id",
-        "addr",
-        "data",
-    )
-    told = (
+    found = events.select("day", *WITNESS, "seq", event_column().alias("event"))
+    turn = F.struct("cluster", "broker", "before", "after", "away_ms", "cause")
+    lines = (
         turns.join(found, ["day", *WITNESS, "seq"], "left")
         .join(_holders(turns, own), [*WITNESS, "seq"], "left")
-        .withColumn("cause", F.coalesce("event_cause", "cause"))
-        .withColumn("timeout_ms", F.lit(None).cast("long"))
-        .withColumn("sentence", _topic_sentence(topic))
-        .withColumn("type", F.coalesce("type", F.lit("")))
+        .withColumn("cause", F.coalesce("event.cause", "cause"))
+        .withColumn("sentence", turn_told(F.lit(topic), turn, "event", "holders"))
+        .withColumn("type", F.coalesce("event.type", F.lit("")))
         .select(*_LINE)
     )
     spans = own.select(*WITNESS, "from_seq", "to_seq")
-    return told.unionByName(_lines_of_nodes(spans, events, coverage))
+    return lines.unionByName(_lines_of_nodes(spans, events, coverage))
 
 
 def _turns(own: DataFrame) -> DataFrame:
@@ -201,35 +183,6 @@ def _holders(turns: DataFrame, own: DataFrame) -> DataFrame:
     )
 
 
-def _topic_sentence(topic: str) -> Column:
-    name, broker = F.lit(topic), F.col("broker")
-    before, after, kind = F.col("before"), F.col("after"), F.col("type")
-    about_it = F.col("event_broker") == broker
-    rest = F.coalesce(
-        F.when(F.size("holders") > 0, joined(name, " is still on ", listed(F.col("holders")))),
-        joined(name, " is on no other broker, so there is no route"),
-    )
-    restated = F.format_string(
-        "%s on %s as it stood after records were lost: %s.", name, broker, queues(after)
-    )
-    changed = topic_change(before, after, F.array(name), away_ms=F.col("away_ms"))
-    unseen = F.create_map(*(F.lit(text) for pair in _UNSEEN.items() for text in pair))
-    why = F.coalesce(unseen[F.col("cause")], F.col("cause"), F.lit("nobody knows why"))
-    gone = F.format_string("%s is no longer on %s: %s.", name, broker, why)
-    return (
-        F.when(about_it & (kind == "BrokerLeft") & after.isNull(), left(rest))
-        .when(about_it & (kind == "GroupRestated") & after.isNotNull(), restated)
-        .when((about_it & (kind == "TopicsChanged")) | after.isNotNull(), changed)
-        .otherwise(gone)
-    )
-
-
-_UNSEEN = {
-    "node_restarted": "the node started without it",
-    "lost_track": "it was not among what was restated after records were lost",
-}
-
-
 # -- nodes
 
 
@@ -247,14 +200,7 @@ def _silences(known: DataFrame, coverage: DataFrame) -> DataFrame:
     ended = coverage.withColumn(
         "previous", F.lag(F.struct("to_seq", "to_at", "ends")).over(by_node)
     ).where("previous IS NOT NULL AND previous.ends != 'stalled'")  # the node tells that itself
-    phrases = F.create_map(*(F.lit(text) for pair in SILENT.items() for text in pair))
-    times = (time_of_day(F.col("previous.to_at")), time_of_day(F.col("from_at")))
-    why = F.coalesce(
-        F.when(F.col("previous.ends") == "killed", F.format_string(_KILLED, times[0])),
-        phrases[F.col("previous.ends")],
-        F.col("previous.ends"),
-    )
-    told = F.format_string("no record between %s and %s: %s.", *times, why)
+    since, until = F.unix_millis("previous.to_at"), F.unix_millis("from_at")
     lines = ended.select(
         *WITNESS,
         F.col("from_seq").alias("seq"),
@@ -262,22 +208,10 @@ def _silences(known: DataFrame, coverage: DataFrame) -> DataFrame:
         F.lit(SILENCE).alias("type"),
         F.lit(None).cast("string").alias("cluster"),
         F.lit(None).cast("string").alias("broker"),
-        told.alias("sentence"),
+        silence_told("previous.ends", since, until).alias("sentence"),
         F.col("previous.to_seq").alias("until_seq"),
     )
     return _while_known(lines, known, F.col("until_seq")).select(*_LINE)
-
-
-SILENT = {
-    "stopped": "the node was down",
-    "records_lost": "records were lost",
-    "records_missing": "records are missing",
-    "stalled": "the node listened to nobody",
-    "silent": "brokers were listed, and whether the node was awake is not known",
-    "clock": "its clock was set, and times before and after it do not compare",
-}
-"""What the ends of coverage mean, by their names in ``node_coverage``."""
-_KILLED = "the node stopped at some moment after %s, and not in order"
 
 
 def _while_known(lines: DataFrame, known: DataFrame, seq: Column) -> DataFrame:
@@ -288,9 +222,11 @@ def _while_known(lines: DataFrame, known: DataFrame, seq: Column) -> DataFrame:
     return lines.join(F.broadcast(spans), during, "left_semi")
 
 
-def _lines(rows: DataFrame) -> DataFrame:
+def _lines(rows: DataFrame, broker: str | None = None) -> DataFrame:
+    known = ("away_ms", "registered_topics", "timeout_ms")
+    sentence = told(event_column(), F.lit(broker), *known)
     return (
-        rows.withColumn("sentence", sentence())
+        rows.withColumn("sentence", sentence)
         .where("sentence IS NOT NULL")
         .withColumnRenamed("at", "node_at")
         .select(*_LINE)

@@ -2,7 +2,7 @@
 
 It has sealed segments, one that was closed by a kill, an active one with a line that is cut, and
 one record of each type. ``expected.json`` says what they meant to the version that wrote them.
-The lines that docs/journal.md shows are from it.
+The lines that docs/journal/events.md shows are from it.
 Journals of released versions are never made anew: that they still read is the point.
 """
 
@@ -27,7 +27,7 @@ from support.journals import (
 )
 
 HERE = Path(__file__).resolve().parent
-DOCUMENT = HERE.parents[2] / "docs" / "journal.md"
+DOCUMENT = HERE.parents[2] / "docs" / "journal" / "events.md"
 
 
 def main() -> int:
@@ -69,7 +69,7 @@ def lines_by_type(folder: Path) -> dict[str, str]:
 def with_lines(document: str, lines: dict[str, str]) -> str:
     """The document with a line of its type in each section that is called after one."""
     for name, line in lines.items():
-        head, title, rest = document.partition(f"### {name}\n")
+        head, title, rest = document.partition(f"## {name}\n")
         prose, fence, rest = rest.partition("```json\n")
         document = f"{head}{title}{prose}{fence}{line}\n```{rest.partition('```')[2]}"
     return document

@@ -6,7 +6,7 @@ from interop.support.admin import Admin
 from interop.support.brokers import Broker
 from interop.support.launcher import Launcher
 from interop.support.remoting import find_route
-from interop.support.waiting import wait_for
+from support.waiting import wait_for
 
 QUEUES = 4
 
@@ -45,5 +45,4 @@ def create_topic(admin: Admin, namesrv: str, broker: Broker, topic: str) -> None
         f"a route of {topic}",
         lambda: find_route(namesrv, topic),
         until=lambda route: route is not None,
-        timeout_s=5,
     )

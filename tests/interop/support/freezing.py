@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from interop.support.launcher import Launcher
-from interop.support.waiting import wait_for
 from routebook.events import BrokerLeft, Event, NodeStalled
 from routebook.journal.reader import read
+from support.waiting import wait_for
 
 Told = TypeVar("Told", bound=Event)
 

@@ -8,14 +8,22 @@ from typing import Protocol, TypeVar
 
 from interop.support.admin import Admin
 from interop.support.brokers import Broker
-from interop.support.peers import NEW, SOURCES, driver_command, java_command, peer_path, tool_path
+from interop.support.peers import (
+    NEW,
+    NO_TLS,
+    SOURCES,
+    driver_command,
+    java_command,
+    peer_path,
+    tool_path,
+)
 from interop.support.processes import Program
 from interop.support.remoting import broker_addrs
 from interop.support.servers import JavaNameServer, NameServerProcess, Node
-from interop.support.waiting import wait_for
+from support.waiting import wait_for
 
 # The switch of RocketMQ's remoting client, in brokers and clients alike.
-TLS = {True: {"tls.enable": "true"}, False: dict[str, str]()}
+TLS = {"tls.enable": "true"}
 
 
 class Killable(Protocol):
@@ -71,7 +79,7 @@ class Launcher:
                 cluster=cluster or f"cluster-{version}",
                 broker_id=broker_id,
                 settings=settings,
-                jvm_properties={**TLS[tls], **(jvm_properties or {})},
+                jvm_properties={**(TLS if tls else NO_TLS), **(jvm_properties or {})},
             )
         )
         if registered:
@@ -106,7 +114,7 @@ class Launcher:
     ) -> str:
         """Run one of the Java drivers to its end and return what it printed."""
         home = self._new_folder(name.lower())
-        defined = {**TLS[tls], **(properties or {})}
+        defined = {**(TLS if tls else {}), **(properties or {})}
         command = driver_command(name, arguments, client=client, home=home, properties=defined)
         return self._run(name, command, home)
 

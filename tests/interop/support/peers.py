@@ -17,6 +17,10 @@ CLIENT_FOLDERS = {NEW: "tools-5.5.0", OLD: "broker-4.9.7"}
 # Many small JVMs share few cores here: one collector thread, no optimising compiler.
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
+# RocketMQ's servers make a certificate of their own when they start, for peers that might talk TLS
+# to them: two seconds of a processor. Here nobody does but who says so.
+NO_TLS = {"tls.server.mode": "disabled"}
+
 # The logging configuration of 4.9: warnings go to the output.
 LOGBACK = """\
 <configuration>

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from interop.support.waiting import wait_for
+from support.waiting import wait_for
 
 TAIL_CHARS = 3000
 

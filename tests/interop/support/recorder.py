@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from interop.support.waiting import wait_for
+from support.waiting import wait_for
 
 RESPONSE_FLAG = 1
 

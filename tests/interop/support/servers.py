@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from interop.support.peers import LOGBACK, NEW, java_command, peer_path
+from interop.support.peers import LOGBACK, NEW, NO_TLS, java_command, peer_path
 from interop.support.ports import free_port
 from interop.support.processes import Program
 
@@ -109,5 +109,8 @@ class JavaNameServer(NameServerProcess):
             home=self.folder,
             options=["-Xmx512m"],
             # TLS is set by JVM properties there; our node reads the same keys from its file.
-            properties={k: v for k, v in self._properties.items() if k.startswith("tls.")},
+            properties={
+                **NO_TLS,
+                **{k: v for k, v in self._properties.items() if k.startswith("tls.")},
+            },
         )

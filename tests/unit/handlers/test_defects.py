@@ -284,3 +284,28 @@ def test_filter_servers_of_an_address_in_two_groups_are_shown() -> None:
     desk.register("b1", addr="x:1", cluster="c1", link=1, body=with_filter)
     desk.register("b2", addr="x:1", cluster="c2", link=2)
     assert (desk.route() or {})["filterServerTable"] == {"x:1": ["f:1"]}
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "body"),
+    [
+        pytest.param(RequestCode.REGISTER_BROKER, broker_fields(), b"no JSON", id="body"),
+        pytest.param(RequestCode.REGISTER_BROKER, broker_fields(), b"\xff{}", id="no-text"),
+        pytest.param(RequestCode.REGISTER_BROKER, {}, registration_body(), id="no-fields"),
+        pytest.param(
+            RequestCode.REGISTER_BROKER,
+            {**broker_fields(), "brokerId": "first"},
+            registration_body(),
+            id="no-number",
+        ),
+        pytest.param(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "T"}, b"{", id="topic"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_refused_with_a_sentence_of_ours(
+    code: RequestCode, fields: dict[str, str | None], body: bytes
+) -> None:
+    reply = Desk().ask(code, fields, body)
+    assert reply.code == ResponseCode.SYSTEM_ERROR
+    remark = reply.remark or ""
+    assert len(remark.split()) > 2
+    assert not any(word in remark for word in ("Exception", "Error", "Traceback", "internal"))

@@ -1,4 +1,4 @@
-"""docs/journal.md tells of every event and every member, with lines that were really written."""
+"""docs/journal tells of every event and every member, with lines that were really written."""
 
 import json
 import re
@@ -14,15 +14,15 @@ from routebook.journal.schema import journal_schema
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs" / "journal.md").read_text()
 RECORDED = ROOT / "tests" / "golden" / "journal" / f"v{VERSION}" / "journal"
-EVENTS = DOCUMENT.partition("## Events\n")[2].partition("\n## ")[0]
+EVENTS = (ROOT / "docs" / "journal" / "events.md").read_text()
 
 
 def section(name: str) -> str:
-    return EVENTS.partition(f"### {name}\n")[2].partition("\n### ")[0]
+    return EVENTS.partition(f"## {name}\n")[2].partition("\n## ")[0]
 
 
 def test_there_is_a_section_for_every_event() -> None:
-    assert sorted(re.findall(r"^### (\w+)$", EVENTS, re.MULTILINE)) == sorted(event_types())
+    assert sorted(re.findall(r"^## (\w+)$", EVENTS, re.MULTILINE)) == sorted(event_types())
 
 
 @pytest.mark.parametrize("name", event_types())
@@ -37,7 +37,7 @@ def test_a_section_shows_a_line_that_was_written(name: str) -> None:
 
 @pytest.mark.parametrize("name", event_types())
 def test_a_section_tells_of_every_member(name: str) -> None:
-    introduction = EVENTS.partition("\n### ")[0]
+    introduction = EVENTS.partition("\n## ")[0]
     members = journal_schema()["$defs"][name]["properties"]
     prose = introduction + section(name).partition("```json")[0]
     assert [member for member in members if f"`{member}`" not in prose] == []

@@ -1,7 +1,7 @@
 import pytest
 
 from routebook.journal.record import decode, encode
-from routebook.journal.selection import Selection, type_of
+from routebook.journal.selection import Selection
 from support.journals import every_event, record, topics_changed
 
 
@@ -11,14 +11,14 @@ def chosen(selection: Selection) -> set[str]:
     for event in every_event():
         item = record(1, event)
         if selection.has(item):
-            found.add(type_of(event))
+            found.add(event.type_name)
             assert selection.may_have(encode(item)), event
     return found
 
 
 def test_nothing_is_left_out_unless_something_is_asked_for() -> None:
     assert Selection().all
-    assert chosen(Selection()) == {type_of(event) for event in every_event()}
+    assert chosen(Selection()) == {event.type_name for event in every_event()}
 
 
 @pytest.mark.parametrize(

@@ -1,32 +1,13 @@
 """Bytes recorded from real peers (tests/golden, recorded by tests/interop/record_golden.py)."""
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from routebook.wire.codec import decode_command, encode_reply
+from routebook.wire.codec import encode_reply
 from routebook.wire.codes import RequestCode
-from routebook.wire.command import Command, Reply
-from routebook.wire.frame import FrameDecoder
+from routebook.wire.command import Reply
 from support.builders import registration_body
 from support.desk import Desk
-
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
-VECTORS = {
-    f"{path.parent.name}/{path.stem}": json.loads(path.read_text())
-    for path in sorted(GOLDEN.glob("*-*/*.json"))
-}
-
-
-def command_of(vector: dict[str, Any]) -> Command:
-    decoder = FrameDecoder()
-    decoder.feed(bytes.fromhex(vector["hex"]))
-    frame = decoder.next_frame()
-    assert frame is not None
-    assert decoder.buffered == 0
-    return decode_command(frame)
+from support.vectors import VECTORS, command_of, frame_of
 
 
 def test_every_kind_of_peer_was_recorded() -> None:
@@ -46,7 +27,7 @@ def test_every_kind_of_peer_was_recorded() -> None:
 @pytest.mark.parametrize("name", VECTORS)
 def test_recorded_bytes_are_read_as_what_they_are(name: str) -> None:
     decoded = VECTORS[name]["decoded"]
-    command = command_of(VECTORS[name])
+    command = command_of(name)
     assert command.codec == {"JSON": 0, "ROCKETMQ": 1}[decoded["encoding"]]
     for member in ("code", "flag", "opaque", "version"):
         assert getattr(command, member) == decoded[member]
@@ -59,7 +40,7 @@ REGISTRATIONS = [name for name in VECTORS if "/register-broker" in name and "nam
 
 @pytest.mark.parametrize("name", REGISTRATIONS)
 def test_recorded_registrations_are_taken_over(name: str) -> None:
-    command = command_of(VECTORS[name])
+    command = command_of(name)
     fields = command.ext_fields
     desk = Desk()
     reply = desk.ask(command.code, fields, command.body, version=command.version)
@@ -82,8 +63,8 @@ ANSWERS = [name for name in VECTORS if name.startswith("java-namesrv")]
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_our_answers_have_the_headers_of_recorded_ones(name: str) -> None:
-    recorded = command_of(VECTORS[name])
-    header = bytes.fromhex(VECTORS[name]["hex"])[8:]
+    recorded = command_of(name)
+    header = frame_of(name)[8:]
     ext_fields = {key: value or "" for key, value in recorded.ext_fields.items()}
     has_ext_fields = b'"extFields"' in header.partition(b"}")[0] or bool(ext_fields)
     ours = encode_reply(
@@ -92,4 +73,4 @@ def test_our_answers_have_the_headers_of_recorded_ones(name: str) -> None:
             recorded.code, recorded.remark, ext_fields if has_ext_fields else None, recorded.body
         ),
     )
-    assert ours == bytes.fromhex(VECTORS[name]["hex"])
+    assert ours == frame_of(name)

@@ -1,6 +1,5 @@
 """What ``routebook journal`` shows."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,9 @@ from rich.text import Text
 
 from routebook.cli.columns import Column, Kind, document_of, facts_of, table_of
 from routebook.cli.plain import one_line
-from routebook.events import RouteQueries
 from routebook.history.telling.sentences import Context, sentence
 from routebook.journal.pairs import line_without_values, without_values
 from routebook.journal.record import Record
-from routebook.journal.selection import type_of
 from routebook.journal.stats import Stats
 from routebook.journal.verify import Finding, Report
 from routebook.words import counted as counted
@@ -28,10 +25,10 @@ TypeRow = tuple[str, int, int]
 def record(shown: Record, topic: str | None, *, values: bool) -> str:
     """One line: when, which, what."""
     event = shown.event if values else without_values(shown.event)
-    if topic is not None and isinstance(event, RouteQueries):
-        event = replace(event, topics=tuple(t for t in event.topics if t.topic == topic), others=0)
+    if topic is not None:
+        event = event.narrowed(topic)
     told = sentence(event, Context(topic=topic))
-    return f"{exact(shown.wall_ms)} {shown.seq} {type_of(shown.event)}: {one_line(told)}"
+    return f"{exact(shown.wall_ms)} {shown.seq} {event.type_name}: {one_line(told)}"
 
 
 def raw(line: bytes, *, values: bool) -> str:

@@ -187,9 +187,9 @@ class _Node:
         apply(self.view, record)
         event = record.event
         if isinstance(event, BrokerRegistered) and not event.addrs_before:
-            self._arriving.add((event.cluster, event.broker))
+            self._arriving.add(event.group)
         elif isinstance(event, RegistrationCompleted | BrokerLeft):
-            self._arriving.discard((event.cluster, event.broker))
+            self._arriving.discard(event.group)
         elif isinstance(event, NodeStarted | StateRestated):
             self._arriving.clear()
             cold = isinstance(event, NodeStarted) and not event.brokers
@@ -235,13 +235,13 @@ class _Comparing:
             self._check_all()
         elif isinstance(event, TopicsChanged):
             topics = [change.topic for change in event.changes]
-            self._check((event.cluster, event.broker), topics)
+            self._check(event.group, topics)
         elif isinstance(event, GroupRestated):
-            self._check((event.cluster, event.broker), None)
+            self._check(event.group, None)
         elif isinstance(event, BrokerRegistered | BrokerLeft | RegistrationCompleted) and (
             event.cause is not Cause.REPLACED  # its successor is told of next
         ):
-            self._check((event.cluster, event.broker), ())
+            self._check(event.group, ())
 
     def _go_on(self, at_ms: int) -> None:
         if sum(node.sure for node in self._nodes.values()) > 1:

@@ -150,9 +150,9 @@ def sightings(records: Iterable[tuple[Record, int]]) -> Sightings:
     for record, epoch in records:
         event = record.event
         if isinstance(event, BrokerConfirmed):
-            confirmed.add((event.cluster, event.broker, event.addr))
+            confirmed.add((*event.group, event.addr))
         elif isinstance(event, RegistrationCompleted):
-            broker = (event.cluster, event.broker, event.addr)
+            broker = (*event.group, event.addr)
             if broker in confirmed:
                 confirmed.discard(broker)
             elif event.data_version is not None:

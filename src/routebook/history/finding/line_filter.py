@@ -4,31 +4,53 @@ A name stands in a line as JSON writes it. Quotation marks inside of names are e
 member of a record and its value cannot be mistaken for part of a name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-import msgspec
+from routebook.events import (
+    BrokerConfirmed,
+    BrokerLeft,
+    BrokerRegistered,
+    Event,
+    GroupRestated,
+    HeartbeatGaps,
+    JournalRecovered,
+    Kind,
+    NodeStalled,
+    NodeStarted,
+    NodeStopped,
+    RecordsLost,
+    RegistrationCompleted,
+    RouteQueries,
+    StateRestated,
+)
+from routebook.journal.record import type_mark, types_where
+from routebook.journal.selection import name_written
 
 Wanted = Callable[[bytes], bool]
 
-_HEARTBEATS = b'"type":"HeartbeatGaps"'
-_QUERIES = b'"type":"RouteQueries"'
-_TOPICS = b'"type":"TopicsChanged"'
-_MAPPINGS = b'"type":"MappingsChanged"'
-_RESTATED = b'"type":"GroupRestated"'
-_COMPLETED = b'"type":"RegistrationCompleted"'
 
-BREAKS = frozenset({"NodeStarted", "JournalRecovered", "RecordsLost"})
+def _marks(kinds: Iterable[type[Event] | str]) -> tuple[bytes, ...]:
+    return tuple(map(type_mark, kinds))
+
+
+_HEARTBEATS = type_mark(HeartbeatGaps)
+_QUERIES = type_mark(RouteQueries)
+_RESTATED = type_mark(GroupRestated)
+_COUNTS = _marks(types_where(lambda kind: kind.kind is Kind.WINDOW))
+_LISTS = _marks(types_where(lambda kind: kind.only_topics))
+
+BREAKS = frozenset(kind.__name__ for kind in (NodeStarted, JournalRecovered, RecordsLost))
 """After these nothing is as before; the record just before them tells up to when it was."""
 
 
 def about_topic(topic: str) -> Wanted:
     """All that can change the route of ``topic``, and the queries for it."""
-    name = _as_written(topic)
+    name = name_written(topic)
 
     def wanted(line: bytes) -> bool:
         if _HEARTBEATS in line:
             return False
-        return name in line or not (_TOPICS in line or _QUERIES in line or _MAPPINGS in line)
+        return name in line or not _has(line, _LISTS)
 
     return wanted
 
@@ -38,7 +60,7 @@ def about_broker(broker: str) -> Wanted:
 
     Groups that are restated too: only all of them are the end of doubt.
     """
-    name = b'"broker":' + _as_written(broker)
+    name = b'"broker":' + name_written(broker)
 
     def wanted(line: bytes) -> bool:
         if name in line or _RESTATED in line:
@@ -50,35 +72,37 @@ def about_broker(broker: str) -> Wanted:
 
 def about_tables(line: bytes) -> bool:
     """All that can change a view."""
-    return _HEARTBEATS not in line and _QUERIES not in line
+    return not _has(line, _COUNTS)
 
 
-_NODE = tuple(f'"type":"{kind}"'.encode() for kind in (*BREAKS, "NodeStopped", "NodeStalled"))
-_BROKERS = (
-    b'"type":"BrokerRegistered"',
-    b'"type":"BrokerLeft"',
-    b'"type":"BrokerConfirmed"',
-    b'"type":"GroupRestated"',
-    b'"type":"StateRestated"',
+_NODE = _marks((*BREAKS, NodeStopped, NodeStalled))
+_BROKERS = _marks(
+    (
+        BrokerRegistered,
+        RegistrationCompleted,
+        BrokerLeft,
+        BrokerConfirmed,
+        GroupRestated,
+        StateRestated,
+    )
 )
 
 
 def about_node(line: bytes) -> bool:
     """What happened to the node itself."""
-    return any(kind in line for kind in _NODE)
+    return _has(line, _NODE)
 
 
 def about_awareness(line: bytes) -> bool:
     """What tells when the node was awake, whether brokers were listed, and what others saw too."""
-    if _HEARTBEATS in line or _TOPICS in line or _QUERIES in line:
-        return False
-    return _COMPLETED in line or about_node(line) or any(kind in line for kind in _BROKERS)
+    if _HEARTBEATS in line or _has(line, _LISTS):
+        return False  # by far the most of them
+    return _has(line, _BROKERS) or _has(line, _NODE)
 
 
 def any_of(*wanted: Wanted) -> Wanted:
     return lambda line: any(each(line) for each in wanted)
 
 
-def _as_written(name: str) -> bytes:
-    # What no UTF-8 can hold the journal writes as a question mark.
-    return msgspec.json.encode(name.encode("utf-8", "replace").decode())
+def _has(line: bytes, marks: tuple[bytes, ...]) -> bool:
+    return any(mark in line for mark in marks)

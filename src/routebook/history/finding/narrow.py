@@ -5,7 +5,6 @@ Played through a ``View``, records cut down like this tell of that topic what al
 
 from dataclasses import replace
 
-from routebook.events import Event, GroupRestated, MappingsChanged, TopicsChanged
 from routebook.journal.groups import Groups, GroupView
 from routebook.journal.record import Record
 from routebook.journal.view import View
@@ -36,20 +35,5 @@ def _narrow_group(group: GroupView, topic: str | None) -> GroupView:
 
 
 def narrow_record(record: Record, topic: str | None) -> Record:
-    event = _narrow_event(record.event, topic)
+    event = record.event.narrowed(topic)
     return record if event is record.event else replace(record, event=event)
-
-
-def _narrow_event(event: Event, topic: str | None) -> Event:
-    match event:
-        case TopicsChanged():
-            return replace(event, changes=tuple(c for c in event.changes if c.topic == topic))
-        case MappingsChanged():
-            return replace(event, mappings=tuple(m for m in event.mappings if m.topic == topic))
-        case GroupRestated():
-            return replace(
-                event,
-                queues=tuple(c for c in event.queues if c.topic == topic),
-                mappings=tuple(m for m in event.mappings if m.topic == topic),
-            )
-    return event

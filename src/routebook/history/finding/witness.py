@@ -21,20 +21,19 @@ told the records a question needs, these included, and says what each ends. Ever
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from routebook.events import (
     Cause,
     Event,
-    HeartbeatGaps,
     JournalRecovered,
+    Kind,
     NodeStalled,
     NodeStarted,
     NodeStopped,
     RecordsLost,
-    RouteQueries,
 )
-from routebook.journal.record import Record
+from routebook.journal.record import Record, types_where
 from routebook.journal.view import View
 
 # -- the rules, which the pipeline has too
@@ -89,9 +88,9 @@ class Silent(StrEnum):
 class Silence:
     """A stretch in which the node was no witness.
 
-    ``lost`` is how many records, where that is known; else 0. ``recorded_ms`` is the time of the
-    last record before it, where ``since_ms`` is a later sign of life. ``clock_ms`` is how far the
-    clock was set. ``signs``: the node gave signs of life while it was awake.
+    ``lost`` is how many records, and ``clock_ms`` how far the clock was set, where that is known;
+    else 0. ``recorded_ms`` is the time of the last record before it, where ``since_ms`` is a later
+    sign of life. ``signs``: the node gave signs of life while it was awake.
     """
 
     since_ms: int
@@ -122,6 +121,8 @@ class Silence:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeUp(Event):
     """In place of what a journal does not say, by whoever reads it."""
+
+    kind: ClassVar[Kind] = Kind.NODE
 
     since_ms: int
 
@@ -168,7 +169,7 @@ STALLED = NodeStalled.__name__
 STARTED = NodeStarted.__name__
 BOOTS = frozenset({STARTED, JournalRecovered.__name__})
 EXPLAINED = frozenset({STALLED, RecordsLost.__name__})
-WINDOWS = frozenset({HeartbeatGaps.__name__, RouteQueries.__name__})
+WINDOWS = types_where(lambda kind: kind.kind is Kind.WINDOW)
 
 
 Source = TypeVar("Source")
@@ -249,7 +250,7 @@ def watched(records: Iterable[Record], *, known_ms: int | None = None) -> Iterat
     )
     seq = 0
     for record in records:
-        kind = type(record.event).__name__
+        kind = record.event.type_name
         found = watch.next(record, kind, record.wall_ms, record.mono_ms)
         if found is not None:
             yield Record(seq, record.wall_ms, record.mono_ms, record.node, found)

@@ -65,7 +65,9 @@ def _added(
         return []
     shapes = {change.after for change in changes if change.after}
     with_ = f" with {queues(shapes.pop())}" if len(shapes) == 1 else ""
-    back = "appeared" if away_ms is None else f"came back after {span(away_ms)}"
+    back = "appeared"
+    if away_ms is not None:
+        back = f"came back after {span(away_ms)}" if away_ms >= 0 else "came back"
     return [f"{_names(changes)} {back} on {event.broker}{with_}, {why}."]
 
 

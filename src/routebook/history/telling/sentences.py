@@ -66,7 +66,7 @@ class Context:
     topic: str | None = None  # the one the reader asked about
     holders: tuple[str, ...] = ()  # brokers that have it, after the event
     topics: int | None = None  # of the registration that began with it
-    away_ms: int | None = None  # since the broker, or the topic there, was last known
+    away_ms: int | None = None  # since it was last known; less than 0 when no clock can tell
     timeout_ms: int | None = None
     stand_in: tuple[int, str] | None = None  # the smallest id of a group without a master
     confirmed: tuple[tuple[str, int], ...] = ()  # brokers, and how long after the start
@@ -93,9 +93,10 @@ def silence_sentence(silence: Silence) -> str:
             return f"{said}: {_stopped_after(silence)}, and not in order."
         case Silent.LOST:
             were = "record was" if silence.lost == 1 else "records were"
-            return f"{said}: {silence.lost} {were} lost."
+            return f"{said}: {f'{silence.lost} ' if silence.lost else ''}{were} lost."
         case Silent.MISSING:
-            return f"{said}: {counted(silence.lost, 'record')} missing from the journal."
+            many = counted(silence.lost, "record") if silence.lost else "records are"
+            return f"{said}: {many} missing from the journal."
         case Silent.STALLED:
             since, until = to_second(silence.since_ms), to_second(silence.until_ms)
             return f"the node listened to nobody from {since} to {until}."
@@ -117,6 +118,8 @@ def _stopped_after(silence: Silence) -> str:
 
 def _clock_set(silence: Silence) -> str:
     by = span(abs(silence.clock_ms))
+    if not silence.clock_ms:
+        return "the clock of the node was set: times before and after it do not compare."
     if silence.clock_ms < 0:
         return (
             f"the clock of the node was set back by {by}, to {to_second(silence.until_ms)}: times"

@@ -25,7 +25,7 @@ from routebook.history.finding.clocks import Runs, Stamp, elapsed_ms
 from routebook.history.finding.narrow import narrow_record, narrow_view
 from routebook.history.finding.witness import Silence, Silences, apply
 from routebook.history.telling.reasons import why_left
-from routebook.history.telling.timeline import is_near_miss, mentions
+from routebook.history.telling.timeline import is_near_miss
 from routebook.journal.groups import MemberView
 from routebook.journal.record import Record
 from routebook.journal.view import View
@@ -172,7 +172,7 @@ class _Stays:
                 self._count(event)
             case BrokerConflict() if event.broker == self._broker:
                 self._conflicts.append(record)
-            case RequestRefused() if mentions(event.subject, self._broker):
+            case RequestRefused() if event.is_about_broker(self._broker):
                 self._refusals.append(record)
             case BrokerEvent() if event.broker == self._broker:
                 self._settle(record, stamp)

@@ -5,18 +5,17 @@ change, a restart with the brokers confirmed after it. What happened to the node
 concerned the broker or topic, that is while the node knew it.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from routebook.events import (
     BrokerConfirmed,
-    BrokerConflict,
     BrokerLeft,
     BrokerRegistered,
-    BrokerUpdated,
     Cause,
     ConfigChanged,
+    Event,
+    GroupEvent,
     GroupRestated,
     GuardEngaged,
     GuardReleased,
@@ -80,12 +79,6 @@ def _told(timeline: "Timeline", records: Iterable[Record]) -> list[Happening]:
     return timeline.happenings
 
 
-def mentions(subject: str, name: str) -> bool:
-    """Whether the subject of a refused request names the broker or topic ``name``."""
-    words = re.split(r"[ /]", subject)
-    return name in words or any(word.rpartition(":")[0] == name for word in words)
-
-
 class Timeline:
     """Told record after record of one node. ``topic`` is None when ``name`` is a broker's."""
 
@@ -124,14 +117,14 @@ class Timeline:
             for key in before.keys() - after.keys():
                 self._note_gone(key, before[key], stamp)
         if isinstance(record.event, BrokerLeft):
-            self._left[_key(record.event), record.event.addr] = stamp
+            self._left[record.event.group, record.event.addr] = stamp
 
     def _can_matter(self, record: Record) -> bool:
         """Whether the groups this is about may be others after it."""
         event = record.event
         if isinstance(event, BrokerLeft | BrokerRegistered | TopicsChanged | BrokerConfirmed):
-            group = self._view.groups.find(*_key(event))
-            return _key(event) in self._known or (group is not None and self._holds(group))
+            group = self._view.groups.find(*event.group)
+            return event.group in self._known or (group is not None and self._holds(group))
         return isinstance(event, NodeStarted | GroupRestated | StateRestated)
 
     def _holders(self) -> dict[Key, dict[int, str]]:
@@ -145,11 +138,16 @@ class Timeline:
     def _holds(self, group: GroupView) -> bool:
         return group.broker == self._name if self._topic is None else self._topic in group.queues
 
+    def _is_named(self, event: Event) -> bool:
+        if self._topic is None:
+            return event.is_about_broker(self._name)
+        return event.is_about_topic(self._topic)
+
     def _timeout_ms(self, record: Record) -> int | None:
         event = record.event
         if not isinstance(event, BrokerLeft | HeartbeatGaps):
             return None
-        group = self._view.groups.find(*_key(event))
+        group = self._view.groups.find(*event.group)
         member = group.members.get(event.broker_id) if group else None
         return member.heartbeat_timeout_ms if member else None
 
@@ -184,7 +182,7 @@ class Timeline:
                 if before:
                     self._tell(record)
             case RequestRefused():
-                if mentions(event.subject, self._name):
+                if self._is_named(event):
                     self._tell(record)
             case RouteQueries():
                 self._count_queries(record, event)
@@ -196,19 +194,9 @@ class Timeline:
                     self._change_topics(record, event, stamp)
             case GroupRestated():
                 self._restate(record, event)
-            case (
-                BrokerRegistered()
-                | BrokerLeft()
-                | BrokerUpdated()
-                | BrokerConfirmed()
-                | BrokerConflict()
-                | RegistrationCompleted()
-                | HeartbeatGaps()
-                | MinBrokerChanged()
-                | MappingsChanged()
-            ):
+            case GroupEvent():
                 named = self._topic is None and event.broker == self._name
-                if named or _key(event) in before or _key(event) in after:
+                if named or event.group in before or event.group in after:
                     self._tell_of_broker(record, after, stamp, timeout_ms)
 
     def _tell_of_broker(
@@ -221,7 +209,7 @@ class Timeline:
         event = record.event
         match event:
             case BrokerRegistered():
-                key = _key(event)
+                key = event.group
                 left = self._left.pop((key, event.addr), None)
                 self._registering[key, event.addr] = len(self.happenings)
                 if not event.addrs_before:
@@ -230,8 +218,8 @@ class Timeline:
             case RegistrationCompleted():
                 self._complete(event)
             case BrokerLeft():
-                self._fresh.discard(_key(event))
-                self._registering.pop((_key(event), event.addr), None)
+                self._fresh.discard(event.group)
+                self._registering.pop((event.group, event.addr), None)
                 holders = tuple(broker for _, broker in sorted(after))
                 self._tell(
                     record, Context(topic=self._topic, holders=holders, timeout_ms=timeout_ms)
@@ -239,22 +227,17 @@ class Timeline:
             case BrokerConfirmed():
                 self._confirm(record, event)
             case HeartbeatGaps():
-                if is_near_miss(max(event.gaps_ms, default=0), timeout_ms) and not self._topic:
+                if not self._topic and is_worth_telling(event, timeout_ms):
                     self._tell(record, Context(timeout_ms=timeout_ms))
-            case MinBrokerChanged():
-                if event.min_broker_id != MASTER:  # else its registration says so
-                    self._tell(record)
-            case MappingsChanged():
-                if event.mappings:
-                    self._tell(record)
             case _:
-                self._tell(record)
+                if is_worth_telling(event):
+                    self._tell(record)
 
     def _tell(self, record: Record, context: Context = NOTHING_MORE) -> None:
         self.happenings.append(Happening(record, context))
 
     def _complete(self, event: RegistrationCompleted) -> None:
-        key = _key(event)
+        key = event.group
         self._fresh.discard(key)
         self._slices = None
         told = self._registering.pop((key, event.addr), None)
@@ -273,11 +256,11 @@ class Timeline:
         self.happenings[place] = replace(told, context=replace(told.context, **more))  # type: ignore[arg-type]
 
     def _change_topics(self, record: Record, event: TopicsChanged, stamp: Stamp) -> None:
-        changes = tuple(change for change in event.changes if change.before != change.after)
-        key = _key(event)
+        event = event.for_clients()
+        changes, key = event.changes, event.group
         if not changes or (self._topic is None and key in self._fresh):
             return  # the registration says how many there are
-        record = replace(record, event=replace(event, changes=changes))
+        record = replace(record, event=event)
         if self._slices is not None and self._slices[0] == key and event.cause is Cause.REGISTER:
             self._add_slice(self._slices[1], changes)
             return
@@ -331,10 +314,11 @@ class Timeline:
 
     def _count_queries(self, record: Record, event: RouteQueries) -> None:
         """Tell of queries for the topic that found nothing; windows in a row are one."""
-        counts = [count for count in event.topics if count.topic == self._topic]
-        if not counts or not counts[0].unknown + counts[0].not_ready:
+        if self._topic is None or not event.topics:
             return
-        count, window_ms = counts[0], event.window_ms
+        count, window_ms = event.topics[0], event.window_ms
+        if not count.unknown + count.not_ready:
+            return
         last = self.happenings[-1].record.event if self.happenings else None
         if isinstance(last, RouteQueries):
             count = QueryCount(
@@ -342,8 +326,26 @@ class Timeline:
             )
             window_ms += last.window_ms
             self.happenings.pop()
-        event = replace(event, topics=(count,), others=0, window_ms=window_ms)
+        event = replace(event, topics=(count,), window_ms=window_ms)
         self._tell(replace(record, event=event), Context(topic=self._topic))
+
+
+def is_worth_telling(event: Event, timeout_ms: int | None = None) -> bool:
+    """Whether it says something, and others do not say it."""
+    match event:
+        case HeartbeatGaps(gaps_ms=gaps_ms):
+            return is_near_miss(max(gaps_ms, default=0), timeout_ms)
+        case TopicsChanged():
+            return bool(event.for_clients().changes)
+        case MappingsChanged(mappings=mappings):
+            return bool(mappings)
+        case MinBrokerChanged():
+            return event.min_broker_id != MASTER  # else its registration says so
+        case RegistrationCompleted():
+            return False  # the registration it ends has its topics
+        case GroupRestated():
+            return not event.continued
+    return True
 
 
 def is_near_miss(gap_ms: int, timeout_ms: int | None) -> bool:
@@ -356,19 +358,3 @@ def _since(earlier: Stamp | None, now: Stamp) -> int | None:
 
 def _who(event: BrokerConfirmed) -> str:
     return event.broker if event.broker_id == MASTER else f"{event.broker} id {event.broker_id}"
-
-
-def _key(
-    event: BrokerConfirmed
-    | BrokerConflict
-    | BrokerLeft
-    | BrokerRegistered
-    | BrokerUpdated
-    | GroupRestated
-    | HeartbeatGaps
-    | MappingsChanged
-    | MinBrokerChanged
-    | RegistrationCompleted
-    | TopicsChanged,
-) -> Key:
-    return event.cluster, event.broker

@@ -198,7 +198,7 @@ class _Following:
         if isinstance(event, TopicsChanged):
             return bool(event.changes)
         if isinstance(event, BrokerRegistered | BrokerLeft):
-            key = (event.cluster, event.broker)
+            key = event.group
             group = self.view.groups.find(*key)
             held = group is not None and self._topic in group.queues
             return held or any(part.name == key for part in last.parts)

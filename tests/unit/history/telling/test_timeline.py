@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from routebook.events import (
     Cause,
     Event,
@@ -18,7 +16,7 @@ from routebook.events import (
     Suspect,
 )
 from routebook.history.telling.explain import as_text, explained, merged
-from routebook.history.telling.timeline import broker_timeline, mentions, topic_timeline
+from routebook.history.telling.timeline import broker_timeline, topic_timeline
 from routebook.journal.record import Record
 from support.stories import SHAPE, Story
 
@@ -302,21 +300,6 @@ def test_a_refusal_is_told_even_of_a_broker_that_never_registered() -> None:
         "03:12:04Z REGISTER_BROKER for c broker-a 10.0.0.1:10911 was refused to 10.0.0.1:40112:"
         " crc32 not match."
     ]
-
-
-@pytest.mark.parametrize(
-    ("subject", "name", "named"),
-    [
-        ("c/broker-a:0 10.0.0.1:10911", "broker-a", True),
-        ("c/broker-a 10.0.0.1:10911", "broker-a", True),
-        ("c broker-a 10.0.0.1:10911", "broker-a", True),
-        ("orders", "orders", True),
-        ("c/broker-ab:0 10.0.0.1:10911", "broker-a", False),
-        ("", "broker-a", False),
-    ],
-)
-def test_the_subject_of_a_refusal_names_whole_words(subject: str, name: str, named: bool) -> None:
-    assert mentions(subject, name) is named
 
 
 # -- topics

@@ -22,28 +22,32 @@ from itertools import count, islice
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+At = TypeVar("At", int, float)
 
 CARRIED_A_TIME = 16  # keys
 OLD_A_LOOK = 1000  # entries of a heap that was
 
 
-class Deadlines(Generic[K]):
+class Deadlines(Generic[K, At]):
     def __init__(self) -> None:
-        self._at: dict[K, int] = {}
-        self._heap: list[tuple[int, int, K]] = []
+        self._at: dict[K, At] = {}
+        self._heap: list[tuple[At, int, K]] = []
         self._order = count()  # keys need not be comparable
-        self._new: list[tuple[int, int, K]] = []  # the next heap, while keys are carried over
+        self._new: list[tuple[At, int, K]] = []  # the next heap, while keys are carried over
         self._carrying: Iterator[K] | None = None
-        self._old: list[tuple[int, int, K]] = []  # a heap that was, and goes a little at a time
+        self._old: list[tuple[At, int, K]] = []  # a heap that was, and goes a little at a time
 
     def __len__(self) -> int:
         return len(self._at)
 
-    def set(self, key: K, at_ms: int) -> None:
+    def __contains__(self, key: K) -> bool:
+        return key in self._at
+
+    def set(self, key: K, at: At) -> None:
         before = self._at.get(key)
-        self._at[key] = at_ms
-        if before is None or at_ms < before:
-            entry = (at_ms, next(self._order), key)
+        self._at[key] = at
+        if before is None or at < before:
+            entry = (at, next(self._order), key)
             heapq.heappush(self._heap, entry)
             if self._carrying is not None:
                 heapq.heappush(self._new, entry)
@@ -53,27 +57,31 @@ class Deadlines(Generic[K]):
         self._at.pop(key, None)
         self._tidy(0)  # who is gone holds much, and is not to be held on to
 
-    def due(self, now_ms: int, at_most: int | None = None) -> list[K]:
-        """Take out and return every key whose deadline lies before ``now_ms``.
+    def due(self, now: At, at_most: int | None = None) -> list[K]:
+        """Take out and return every key whose deadline lies before ``now``.
 
-        ``at_most`` entries are looked at; then ``next_at`` tells whether there are more.
+        ``at_most`` entries are looked at; then ``is_due`` tells whether there are more.
         """
         gone: list[K] = []
         del self._old[-OLD_A_LOOK:]
-        while self._heap and self._heap[0][0] < now_ms and at_most != 0:
+        while self.is_due(now) and at_most != 0:
             at_most = None if at_most is None else at_most - 1
             _, _, key = heapq.heappop(self._heap)
             actual = self._at.get(key)
             if actual is None:
                 continue
-            if actual >= now_ms:
+            if actual >= now:
                 heapq.heappush(self._heap, (actual, next(self._order), key))
             else:
                 del self._at[key]
                 gone.append(key)
         return gone
 
-    def next_at(self) -> int | None:
+    def is_due(self, now: At) -> bool:
+        """Whether there may be a key whose deadline lies before ``now``."""
+        return bool(self._heap) and self._heap[0][0] < now
+
+    def next_at(self) -> At | None:
         """No deadline lies before this time; None when there is none at all."""
         return self._heap[0][0] if self._heap else None
 
@@ -89,9 +97,9 @@ class Deadlines(Generic[K]):
             self._carrying = iter(list(self._at))
         some = list(islice(self._carrying, CARRIED_A_TIME))
         for key in some:
-            at_ms = self._at.get(key)
-            if at_ms is not None:
-                heapq.heappush(self._new, (at_ms, next(self._order), key))
+            at = self._at.get(key)
+            if at is not None:
+                heapq.heappush(self._new, (at, next(self._order), key))
         if len(some) < CARRIED_A_TIME:
             self._carrying = None
             self._old, self._heap, self._new = self._heap, self._new, []

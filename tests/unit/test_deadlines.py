@@ -3,18 +3,18 @@ import weakref
 
 import pytest
 
-from routebook.state.deadlines import CARRIED_A_TIME, Deadlines
+from routebook.deadlines import CARRIED_A_TIME, Deadlines
 
 
 @pytest.mark.parametrize(("now_ms", "due"), [(99, []), (100, []), (101, ["a"])])
 def test_a_deadline_passes_after_its_time(now_ms: int, due: list[str]) -> None:
-    deadlines: Deadlines[str] = Deadlines()
+    deadlines: Deadlines[str, int] = Deadlines()
     deadlines.set("a", 100)
     assert deadlines.due(now_ms) == due
 
 
 def test_a_deadline_can_be_moved_both_ways_and_dropped() -> None:
-    deadlines: Deadlines[str] = Deadlines()
+    deadlines: Deadlines[str, int] = Deadlines()
     for key in "abc":
         deadlines.set(key, 100)
     deadlines.set("a", 200)
@@ -28,7 +28,7 @@ def test_a_deadline_can_be_moved_both_ways_and_dropped() -> None:
 
 
 def test_moving_a_deadline_back_and_forth_does_not_grow_the_heap() -> None:
-    deadlines: Deadlines[str] = Deadlines()
+    deadlines: Deadlines[str, int] = Deadlines()
     for turn in range(10_000):
         deadlines.set("a", 1_000_000 - turn)
     assert len(deadlines._heap) <= 66
@@ -36,7 +36,7 @@ def test_moving_a_deadline_back_and_forth_does_not_grow_the_heap() -> None:
 
 
 def test_many_keys_are_cleared_away_a_few_at_a_time() -> None:
-    deadlines: Deadlines[int] = Deadlines()
+    deadlines: Deadlines[int, int] = Deadlines()
     for key in range(2000):
         deadlines.set(key, 1000 + key)
     carried: list[int] = []
@@ -50,7 +50,7 @@ def test_many_keys_are_cleared_away_a_few_at_a_time() -> None:
 
 
 def test_a_few_may_be_taken_at_a_time() -> None:
-    deadlines: Deadlines[int] = Deadlines()
+    deadlines: Deadlines[int, int] = Deadlines()
     for key in range(10):
         deadlines.set(key, key)
     deadlines.set(0, 50)
@@ -62,7 +62,7 @@ def test_a_few_may_be_taken_at_a_time() -> None:
 
 def test_whatever_is_set_and_dropped_everything_is_due_at_its_time() -> None:
     chance = random.Random(7)
-    deadlines: Deadlines[int] = Deadlines()
+    deadlines: Deadlines[int, int] = Deadlines()
     expected: dict[int, int] = {}
     swaps, now_ms = 0, 0
     for _ in range(20_000):
@@ -87,7 +87,7 @@ def test_nobody_who_is_gone_is_held_on_to(number: int) -> None:
     class Key:
         """With more behind it."""
 
-    deadlines: Deadlines[Key] = Deadlines()
+    deadlines: Deadlines[Key, int] = Deadlines()
     keys = [Key() for _ in range(number)]
     for at_ms, key in enumerate(keys):
         deadlines.set(key, at_ms)
