@@ -179,7 +179,7 @@ async def test_a_name_that_does_not_resolve_is_called_one(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
 
-    with pytest.raises(NoNameServers, match=r"answer \(name or service not known\)$"):
+    with pytest.raises(NoNameServers, match=r"answer \(the name does not resolve\)$"):
         await HttpAddresses("http://nowhere.invalid/").find()
 
 

@@ -22,7 +22,8 @@ from support.fleet import Fleet, run_program
 from support.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = (ROOT / "docs" / "cli.md").read_text()
+PAGES = [ROOT / "docs" / "cli.md", *sorted((ROOT / "docs" / "cli").glob("*.md"))]
+DOCUMENT = "\n".join(page.read_text() for page in PAGES)
 PROGRAM = [sys.executable, "-m", "routebook"]
 
 

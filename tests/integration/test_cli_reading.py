@@ -187,7 +187,7 @@ def test_an_unknown_cluster_is_a_no_that_names_those_there_are(cluster: Fleet) -
     ran = cluster.run("topics", "--cluster", "edge")
 
     assert ran.exit_code == 1
-    assert "DefaultCluster, Edge" in ran.stderr
+    assert "DefaultCluster and Edge" in ran.stderr
 
 
 def test_system_topics_are_names_of_clusters_and_brokers(cluster: Fleet) -> None:
@@ -222,7 +222,7 @@ def test_topics_by_unit_flags(fleet: Fleet, option: str, expected: list[str]) ->
         ["--timeout", "0"],
         ["--namesrv-addr", "nowhere"],
         ["--access-key", "a"],
-        ["--json", "delete", "orders"],
+        ["--routes", "delete", "orders"],
     ],
 )
 def test_wrong_usage_is_told_from_a_no(cluster: Fleet, words: list[str]) -> None:
@@ -309,7 +309,7 @@ def test_an_unknown_broker_is_a_no_that_names_those_there_are(cluster: Fleet) ->
     ran = cluster.run("brokers", "broker-z")
 
     assert ran.exit_code == 1
-    assert "broker-a, broker-b, edge-1" in ran.stderr
+    assert "broker-a, broker-b and edge-1" in ran.stderr
 
 
 def test_clusters_tell_how_many_brokers_and_who_has_no_master(cluster: Fleet) -> None:
@@ -402,7 +402,7 @@ def test_a_route_from_a_relay_says_so_and_how_old_it_is(fleet: Fleet) -> None:
     ran = run_program("route", "orders", namesrv_addr=relay)
 
     assert (ran.exit_code, ran.stderr) == (0, "")
-    assert re.fullmatch(rf"orders at {relay} \(a relay; \d+\.\d s old\)", ran.lines[0])
+    assert re.fullmatch(rf"orders at {relay} \(a relay; [\d.]+ m?s old\)", ran.lines[0])
     told = run_program("route", "orders", "--json", namesrv_addr=relay).document["relayed"]
     assert told["age_ms"] >= 0
     assert (told["stale"], told["doubt"]) == (False, None)
@@ -429,7 +429,7 @@ def test_a_relay_without_nameservers_is_seen_in_every_command(fleet: Fleet) -> N
     ran = run_program("brokers", namesrv_addr=relay.address)
     assert ran.exit_code == 0
     assert re.match(
-        rf"Note: {relay.address} is a relay; what it says is up to .* s old and stale: relayed",
+        rf"Note: {relay.address} is a relay; what it says is up to .* m?s old and stale: relayed",
         ran.stderr,
     )
 

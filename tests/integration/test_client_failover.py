@@ -128,8 +128,10 @@ async def test_when_all_fail_each_node_is_named_with_what_it_did(
             second.address,
         }
         assert {type(failure) for failure in raised.value.failures} == {kind}
+        told = str(raised.value)
         for failure in raised.value.failures:
-            assert str(failure) in str(raised.value)
+            assert str(failure.address) in told
+            assert told.count(failure.what) == 1
 
 
 async def test_nodes_that_die_are_left_and_taken_again_in_turn() -> None:
@@ -261,7 +263,7 @@ async def test_when_all_are_down_each_says_so_and_when_they_are_up_they_answer()
             failures = raised.value.failures
             assert sorted(str(failure.address) for failure in failures) == sorted(addresses)
             assert all(isinstance(failure, CannotConnect) for failure in failures)
-            assert str(raised.value).count("Connect call failed") == 2
+            assert str(raised.value).count("connection refused") == 1
 
         async with Server(routes, port=ports[0]), Server(routes, port=ports[1]):
             assert await by_whom(client) in addresses

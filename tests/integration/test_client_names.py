@@ -101,7 +101,7 @@ async def test_a_name_with_many_addresses_is_tried_at_a_few(resolver: Resolver) 
     with misbehaving.black_hole() as hole:
         resolver["names.example"] = [at(unused_port()) for _ in range(MAX_ADDRESSES)] + [at(hole)]
         async with NameServerClient("names.example:9876", timeout_s=TIMEOUT_S) as client:
-            with pytest.raises(AllNodesFailed, match="Connect call failed"):
+            with pytest.raises(AllNodesFailed, match="connection refused"):
                 await client.route("T")
 
 
@@ -113,7 +113,9 @@ async def test_an_unresolvable_name_does_not_hurt_the_other_nodes(resolver: Reso
                 assert await by_whom(client) == server.address
 
     async with NameServerClient("gone.example:9876") as client:
-        with pytest.raises(AllNodesFailed, match=r"gone\.example:9876.*not known"):
+        with pytest.raises(
+            AllNodesFailed, match=r"gone\.example:9876: cannot connect: the name does not resolve"
+        ):
             await client.route("T")
 
 

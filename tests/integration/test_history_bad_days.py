@@ -19,9 +19,9 @@ from click.testing import CliRunner
 
 from routebook.cli.main import cli
 from routebook.events import JournalRecovered, NodeStalled, RegistrationCompleted
-from routebook.history.times import exact
 from routebook.journal.alive import find_alive
 from routebook.testing import Workbench
+from routebook.words import exact
 from support.memories import events_of, records
 from support.nodes import NodeProcess
 from support.waiting import wait_for

@@ -46,7 +46,7 @@ def test_a_node_that_cannot_be_asked_is_said_so(tmp_path: Path) -> None:
         code, told, said = ask("explain", "broker-a", "-n", nodes.addresses)
         assert code == 0
         assert "broker-a" in told
-        assert f"Warning: {nodes[1].address}: cannot connect" in said
+        assert f"Warning: {nodes[1].address}: connection refused" in said
         nodes[0].stop()
         code, _, said = ask("explain", "broker-a", "-n", nodes.addresses)
         assert code == 3

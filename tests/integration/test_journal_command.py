@@ -161,7 +161,7 @@ def test_of_several_journals_in_a_folder_one_has_to_be_named(folder: Path) -> No
 
     assert ran.exit_code == 1
     assert ran.stderr == (
-        f"Error: {copies} is no journal, and has several in it; name one: ns-1, ns-2\n"
+        f"Error: {copies} is no journal, and has several in it; name one of ns-1 and ns-2\n"
     )
 
 

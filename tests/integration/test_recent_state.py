@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from routebook.cli.loops import run_loop
 from routebook.events import (
     GroupRestated,
     JournalRecovered,
@@ -121,6 +122,20 @@ async def test_after_an_orderly_restart_all_brokers_are_there(
         view = played([record for record in about if not isinstance(record.event, NodeStarted)])
         assert [broker.broker for broker in view.brokers()] == ["broker-b"]
         assert view.topics() == {"orders", "broker-b"}
+
+
+def test_a_large_journal_is_read_on_the_loop_that_a_node_runs_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past, "SMALL", 0)
+
+    async def asked() -> None:
+        async with with_brokers(tmp_path):
+            pass
+        async with stopping_first(tmp_path, **SHOWN) as (_, peer):
+            check_whole(journal_of(tmp_path), await told(peer))
+
+    run_loop(asked())
 
 
 async def test_what_was_forgotten_is_read_from_the_journal(

@@ -102,7 +102,7 @@ async def test_a_relay_goes_on_without_nodes_says_so_and_is_fresh_when_they_are_
         assert never_seen.code == raw.SYSTEM_ERROR
         assert never_seen.remark is not None
         assert "has never seen the topic never-seen" in never_seen.remark
-        assert f"127.0.0.1:{port}: cannot connect" in never_seen.remark
+        assert f"127.0.0.1:{port}: connection refused" in never_seen.remark
         status = relay.status()
         assert status.outage_s is not None
         assert status.last_error is not None

@@ -404,7 +404,7 @@ def test_the_last_lines_of_a_story_are_shown(world: World) -> None:
         (
             ("route", "orders", "--at", "yesterday"),
             2,
-            "write 2026-11-15T03:12:04Z, -15m, -2h30m or",
+            "write 2026-11-15T03:12:04Z, 03:12, 15m, 2h30m or",
         ),
         (("route", "orders", "--node", "ns-9"), 1, "no node ns-9 is known, but default/a-1, "),
         (("route", "orders", "--fleet", "x"), 1, "no fleet x is known, but default, other"),

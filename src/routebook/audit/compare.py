@@ -13,7 +13,8 @@ from enum import StrEnum
 from routebook.audit.view import NodeView, Views, failures_of
 from routebook.client.routes import TopicRoute
 from routebook.wire.address import Address
-from routebook.wire.answers import BrokerGroup, TopicQueues, permission_text
+from routebook.wire.answers import BrokerGroup, TopicQueues
+from routebook.words import permission
 
 MISSING = "missing"
 
@@ -271,7 +272,7 @@ def _each(text: Callable[[TopicQueues], str]) -> Callable[[Iterable[TopicQueues]
 
 
 _QUEUE_TEXTS: Mapping[Kind, Callable[[Iterable[TopicQueues]], str]] = {
-    Kind.PERMISSION: _each(lambda q: f"{permission_text(q.perm)} ({q.perm})"),
+    Kind.PERMISSION: _each(lambda q: f"{permission(q.perm)} ({q.perm})"),
     Kind.QUEUE_COUNT: _each(lambda q: f"{q.read_queues} read, {q.write_queues} write"),
     Kind.SYSTEM_FLAG: _each(lambda q: str(q.sys_flag)),
 }

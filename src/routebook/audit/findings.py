@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from routebook.words import first_lines
+
 EXAMPLES = 5
 
 
@@ -42,10 +44,4 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def examples(lines: Sequence[str]) -> tuple[str, ...]:
     """The first few lines, and how many there are besides."""
-    more = len(lines) - EXAMPLES
-    return (*lines[:EXAMPLES], f"and {more} more") if more > 0 else tuple(lines)
-
-
-def counted(number: int, noun: str) -> str:
-    """As in ``1 topic`` and ``2 topics``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return tuple(first_lines(lines, most=EXAMPLES))

@@ -2,10 +2,10 @@
 
 import asyncio
 import ipaddress
-import os
 import socket
 from collections.abc import Callable, Iterable
 
+from routebook.client.reasons import why_not_connected
 from routebook.wire.address import split_address
 
 PROBE_TIMEOUT_S = 2.0
@@ -72,10 +72,8 @@ async def _refusal(address: str, timeout_s: float) -> str | None:
             transport, _ = await loop.create_connection(asyncio.Protocol, host, port)
     except TimeoutError:
         return f"no connection within {timeout_s:g} s"
-    except socket.gaierror:
-        return "the name does not resolve"
     except OSError as error:
-        return _reason(error)
+        return why_not_connected(error)
     except UnicodeError:
         return "not a host name"
     transport.abort()
@@ -91,8 +89,3 @@ async def _looked_up(host: str, timeout_s: float) -> frozenset[str]:
         return frozenset()
     numeric = (numeric_host(str(info[4][0])) for info in found)
     return frozenset(str(address) for address in numeric if address is not None)
-
-
-def _reason(error: OSError) -> str:
-    """Of several addresses of one name asyncio tells all that happened, without a number."""
-    return str(error) if error.errno is None else os.strerror(error.errno).lower()

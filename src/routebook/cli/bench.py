@@ -11,15 +11,14 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import click
-from rich.console import RenderableType
 
+from routebook.cli.columns import Column, Kind, documents_of, table_of
 from routebook.cli.errors import CannotAsk, Negative
 from routebook.cli.loops import run_loop
 from routebook.cli.nameservers import Asking, asking_options, failure
-from routebook.cli.output import Output, json_option, say, table_of
+from routebook.cli.output import Output, json_option, say
 from routebook.client import (
     ConnectionLost,
     Dialing,
@@ -31,6 +30,7 @@ from routebook.client import (
 from routebook.client.connection import Connection
 from routebook.client.dialing import dial, numeric_endpoints, resolved
 from routebook.client.node import Answer
+from routebook.client.reasons import why_not_connected
 from routebook.client.requests import checked, route_question
 from routebook.wire.address import Address
 from routebook.wire.codes import ResponseCode
@@ -133,8 +133,13 @@ def bench(
         raise failure(error) from error
     Output(as_json).show(
         lambda: results,
-        table=lambda results: _table(chosen, results),
-        data=lambda results: _document(chosen, connections, depth, results),
+        table=lambda results: table_of(COLUMNS, results, title=f"topic {chosen}"),
+        data=lambda results: {
+            "topic": chosen,
+            "connections": connections,
+            "depth": depth,
+            "nodes": documents_of(COLUMNS, results),
+        },
     )
     say(
         f"The generator, one Python process, used {max(r.busy for r in results):.0%} of a core;"
@@ -189,7 +194,7 @@ async def _opened(node: Address, dialing: Dialing, tally: Tally) -> Connection |
     except TimeoutError:
         tally.failures["no connection in time"] += 1
     except OSError as error:
-        tally.failures[f"no connection: {error.strerror or error}"] += 1
+        tally.failures[f"no connection: {why_not_connected(error)}"] += 1
     return None
 
 
@@ -272,46 +277,38 @@ class _Stream:
 # -- showing
 
 
-def _table(topic: str, results: Sequence[Measured]) -> RenderableType:
-    numbers = ["routes/s", *(f"p{p} ms" for p in PERCENTILES), "max ms", "errors"]
-    rows = [
-        (
-            result.node,
-            f"{result.per_second:.0f}",
-            *map(_milliseconds, _latencies(result).values()),
-            result.errors.total(),
+def _columns() -> Sequence[Column[Measured]]:
+    def latency(name: str, heading: str, percent: int) -> Column[Measured]:
+        return Column(
+            name,
+            heading,
+            lambda result: result.latency_ms(percent),
+            shown=lambda latency_ms: f"{latency_ms:.2f}",
+            kind=Kind.NUMBER,
         )
-        for result in results
-    ]
-    return table_of(["node", *numbers], rows, title=f"topic {topic}", right=numbers)
+
+    return (
+        Column("node", "node", lambda result: str(result.node)),
+        Column("seconds", None, lambda result: result.seconds),
+        Column("answers", None, lambda result: len(result.latencies_s)),
+        Column(
+            "per_second",
+            "routes/s",
+            lambda result: round(result.per_second, 1),
+            shown=lambda per_second: f"{per_second:.0f}",
+            kind=Kind.NUMBER,
+        ),
+        *(latency(f"p{percent}_ms", f"p{percent} ms", percent) for percent in PERCENTILES),
+        latency("max_ms", "max ms", 100),
+        Column(
+            "errors",
+            "errors",
+            lambda result: dict(result.errors),
+            shown=lambda errors: sum(errors.values()),
+            kind=Kind.NUMBER,
+        ),
+        Column("generator_busy", None, lambda result: round(result.busy, 3)),
+    )
 
 
-def _milliseconds(latency_ms: float | None) -> str | None:
-    return None if latency_ms is None else f"{latency_ms:.2f}"
-
-
-def _latencies(result: Measured) -> dict[str, float | None]:
-    named = {f"p{percent}_ms": result.latency_ms(percent) for percent in PERCENTILES}
-    return {**named, "max_ms": result.latency_ms(100)}
-
-
-def _document(
-    topic: str, connections: int, depth: int, results: Sequence[Measured]
-) -> dict[str, Any]:
-    return {
-        "topic": topic,
-        "connections": connections,
-        "depth": depth,
-        "nodes": [
-            {
-                "node": str(result.node),
-                "seconds": result.seconds,
-                "answers": len(result.latencies_s),
-                "per_second": round(result.per_second, 1),
-                **_latencies(result),
-                "errors": dict(result.errors),
-                "generator_busy": round(result.busy, 3),
-            }
-            for result in results
-        ],
-    }
+COLUMNS = _columns()

@@ -1,7 +1,7 @@
 """``routebook brokers`` and ``routebook clusters``: who is registered."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +9,13 @@ import click
 from rich.console import RenderableType
 
 from routebook.audit.view import take_view
+from routebook.cli.columns import Column, Kind, documents_of, table_of
 from routebook.cli.completion import complete_brokers
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
-from routebook.cli.output import Output, output_options, table_of
-from routebook.cli.route import group_document, role
+from routebook.cli.output import Output, output_options
+from routebook.cli.route_tables import MEMBERS, Member, members_of
+from routebook.cli.suggestions import known_names
 from routebook.client import Address, BrokerGroup, ClusterView, NameServerClient
 
 
@@ -42,8 +44,8 @@ def brokers(asking: Asking, output: Output, name: str | None, topics: bool) -> N
         view = await client.cluster_view()
         groups = tuple(group for group in _groups(view) if name in (None, group.name))
         if name is not None and not groups:
-            known = ", ".join(view.brokers) or "none"
-            raise Negative(f"no broker is named {name}; registered at {client.chosen}: {known}")
+            known = known_names(name, view.brokers, client.chosen)
+            raise Negative(f"no broker is named {name}; {known}")
         if not topics or client.chosen is None:
             return Seen(client.chosen, groups, view, None)
         taken = await take_view(await client.on(client.chosen))
@@ -68,44 +70,29 @@ def _groups(view: ClusterView) -> list[BrokerGroup]:
     return [group for _, group in sorted(listed.items())]
 
 
-def _brokers_table(seen: Seen) -> RenderableType:
-    counted = [] if seen.topics is None else ["topics"]
-    return table_of(
-        ["cluster", "broker", "id", "role", "address", "acting master", "zone", *counted],
-        (
-            (
-                group.cluster,
-                group.name,
-                *member,
-                "enabled" if group.acting_master else None,
-                group.zone,
-                *([] if seen.topics is None else [seen.topics.get(group.name, 0)]),
-            )
-            for group in seen.groups
-            for member in _members(group)
-        ),
-        right=["id", "topics"],
+def _topics_column(seen: Seen, name: Callable[[Any], str]) -> Column[Any]:
+    """How many topics there are; a table has it when it was asked for."""
+    topics = seen.topics
+    return Column(
+        "topics",
+        None if topics is None else "topics",
+        lambda row: None if topics is None else topics.get(name(row), 0),
+        kind=Kind.NUMBER,
     )
 
 
-def _members(group: BrokerGroup) -> list[tuple[object, object, object]]:
-    """Id, role and address of each."""
-    members: list[tuple[object, object, object]] = [
-        (broker_id, role(broker_id), address) for broker_id, address in sorted(group.addrs.items())
-    ]
-    return members or [(None, None, None)]
+def _broker_columns(seen: Seen) -> Sequence[Column[Member]]:
+    return *MEMBERS, _topics_column(seen, lambda member: member.group.name)
+
+
+def _brokers_table(seen: Seen) -> RenderableType:
+    return table_of(_broker_columns(seen), members_of(seen.groups))
 
 
 def _brokers_document(seen: Seen) -> dict[str, Any]:
     return {
         "node": None if seen.node is None else str(seen.node),
-        "brokers": [
-            {
-                **group_document(group),
-                "topics": None if seen.topics is None else seen.topics.get(group.name, 0),
-            }
-            for group in seen.groups
-        ],
+        "brokers": documents_of(_broker_columns(seen), map(Member, seen.groups)),
     }
 
 
@@ -126,41 +113,55 @@ def clusters(asking: Asking, output: Output, topics: bool) -> None:
     output.show(lambda: asking.run(seen), table=_clusters_table, data=_clusters_document)
 
 
-def _clusters_table(seen: Seen) -> RenderableType:
-    counted = [] if seen.topics is None else ["topics"]
-    numbers = ["groups", "masters", "slaves", *counted]
-    return table_of(
-        ["cluster", *numbers, "without master"],
-        (
-            (
-                cluster["cluster"],
-                len(cluster["brokers"]),
-                cluster["masters"],
-                cluster["slaves"],
-                *([] if seen.topics is None else [cluster["topics"]]),
-                ", ".join(cluster["without_master"]) or None,
-            )
-            for cluster in _clusters_document(seen)["clusters"]
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    name: str
+    groups: tuple[BrokerGroup, ...]
+
+    @property
+    def masters(self) -> int:
+        return sum(group.master is not None for group in self.groups)
+
+    @property
+    def slaves(self) -> int:
+        return sum(len(group.addrs) for group in self.groups) - self.masters
+
+    @property
+    def without_master(self) -> list[str]:
+        return [group.name for group in self.groups if group.master is None]
+
+
+def _cluster_columns(seen: Seen) -> Sequence[Column[Cluster]]:
+    return (
+        Column("cluster", "cluster", lambda cluster: cluster.name),
+        Column("brokers", None, lambda cluster: [group.name for group in cluster.groups]),
+        Column(None, "groups", lambda cluster: len(cluster.groups), kind=Kind.NUMBER),
+        Column("masters", "masters", lambda cluster: cluster.masters, kind=Kind.NUMBER),
+        Column("slaves", "slaves", lambda cluster: cluster.slaves, kind=Kind.NUMBER),
+        _topics_column(seen, lambda cluster: cluster.name),
+        Column(
+            "without_master",
+            "without master",
+            lambda cluster: cluster.without_master,
+            shown=lambda names: ", ".join(names) or None,
+            kind=Kind.PROSE,
         ),
-        right=numbers,
     )
+
+
+def _clusters(seen: Seen) -> list[Cluster]:
+    return [
+        Cluster(name, tuple(group for group in seen.groups if group.cluster == name))
+        for name in sorted(seen.view.clusters)
+    ]
+
+
+def _clusters_table(seen: Seen) -> RenderableType:
+    return table_of(_cluster_columns(seen), _clusters(seen))
 
 
 def _clusters_document(seen: Seen) -> dict[str, Any]:
     return {
         "node": None if seen.node is None else str(seen.node),
-        "clusters": [_cluster_document(cluster, seen) for cluster in sorted(seen.view.clusters)],
-    }
-
-
-def _cluster_document(cluster: str, seen: Seen) -> dict[str, Any]:
-    groups = [group for group in seen.groups if group.cluster == cluster]
-    masters = [group for group in groups if group.master is not None]
-    return {
-        "cluster": cluster,
-        "brokers": [group.name for group in groups],
-        "masters": len(masters),
-        "slaves": sum(len(group.addrs) for group in groups) - len(masters),
-        "without_master": [group.name for group in groups if group.master is None],
-        "topics": None if seen.topics is None else seen.topics[cluster],
+        "clusters": documents_of(_cluster_columns(seen), _clusters(seen)),
     }

@@ -1,6 +1,6 @@
 """``routebook compare``: where the views of the nodes differ."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -9,16 +9,18 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from routebook.audit.compare import Comparison, Difference
-from routebook.audit.findings import counted, examples
+from routebook.audit.findings import examples
 from routebook.audit.settle import SETTLE_S, settled
 from routebook.audit.view import take_views
+from routebook.cli.columns import Column, Kind, documents_of, table_of
 from routebook.cli.completion import complete_topics
 from routebook.cli.errors import CannotAsk, Negative
 from routebook.cli.nameservers import Asking, asking_options
-from routebook.cli.output import Output, output_options, table_of
+from routebook.cli.output import Output, output_options
 from routebook.cli.plain import one_line, word
 from routebook.cli.progress import progress_shown
-from routebook.client import NameServerClient
+from routebook.client import Address, NameServerClient
+from routebook.words import counted
 
 
 @click.command()
@@ -74,19 +76,36 @@ def _judge(comparison: Comparison, topics: tuple[str, ...]) -> None:
         raise Negative("no node knows " + " or ".join(topics))
 
 
+COLUMNS = (
+    Column[Difference]("kind", "difference", lambda difference: difference.kind),
+    Column[Difference]("broker", "broker", lambda difference: difference.broker),
+    Column[Difference]("topics", None, lambda difference: list(difference.topics)),
+    Column[Difference](
+        "says", None, lambda difference: {str(n): text for n, text in difference.says.items()}
+    ),
+)
+
+
+def _sayings(comparison: Comparison, *, all_topics: bool) -> Iterator[Column[Difference]]:
+    """What the table has instead of lists: a few topics, and a column for each node."""
+    yield Column(
+        None,
+        "topics",
+        lambda difference: _topics(difference, all_topics=all_topics),
+        kind=Kind.PROSE,
+    )
+    for node in comparison.nodes:
+        yield Column(None, str(node), _saying(node), kind=Kind.PROSE)
+
+
+def _saying(node: Address) -> Callable[[Difference], str]:
+    return lambda difference: difference.says.get(node, "not asked")
+
+
 def _parts(comparison: Comparison, *, all_topics: bool) -> Iterator[RenderableType]:
     if comparison.differences:
         yield table_of(
-            ["difference", "broker", "topics", *map(str, comparison.nodes)],
-            (
-                (
-                    difference.kind,
-                    difference.broker,
-                    _topics(difference, all_topics=all_topics),
-                    *(difference.says.get(node, "not asked") for node in comparison.nodes),
-                )
-                for difference in comparison.differences
-            ),
+            (*COLUMNS, *_sayings(comparison, all_topics=all_topics)), comparison.differences
         )
     elif comparison.nodes:
         topics = counted(comparison.topic_count, "topic")
@@ -115,15 +134,7 @@ def _document(comparison: Comparison) -> dict[str, Any]:
         "nodes": [str(node) for node in comparison.nodes],
         "topics": comparison.topic_count,
         "complete": comparison.complete,
-        "differences": [
-            {
-                "kind": difference.kind,
-                "broker": difference.broker,
-                "topics": list(difference.topics),
-                "says": {str(node): text for node, text in difference.says.items()},
-            }
-            for difference in comparison.differences
-        ],
+        "differences": documents_of(COLUMNS, comparison.differences),
         "failures": {str(node): reason for node, reason in comparison.failures.items()},
         "unanswered": {str(node): dict(e) for node, e in comparison.unanswered.items()},
     }

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from routebook.audit.doctor import NAMES, diagnose
-from routebook.audit.findings import Finding, Severity, counted
+from routebook.audit.findings import Finding, Severity
 from routebook.audit.settle import SETTLE_S
 from routebook.audit.survey import Survey, take_survey
 from routebook.cli.errors import CannotAsk, Negative
@@ -19,6 +19,7 @@ from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, output_options
 from routebook.cli.plain import one_line
 from routebook.cli.progress import progress_shown
+from routebook.words import counted
 
 NEVER = "never"
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}

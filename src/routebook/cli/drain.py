@@ -1,26 +1,31 @@
 """``routebook drain`` and ``routebook undrain``: write permission of a broker, everywhere."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import click
-from rich.console import RenderableType
 from rich.text import Text
 
 from routebook.audit.system_topics import is_system_topic
+from routebook.cli.columns import Column, Kind, documents_of, judged, table_of
 from routebook.cli.completion import complete_brokers
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.node_results import heard
-from routebook.cli.output import Output, console, json_option, say, table_of
+from routebook.cli.output import Output, console, json_option, say, warn
 from routebook.cli.plain import plain
+from routebook.cli.suggestions import close_names
 from routebook.cli.write_permission import ROUND_S, NodeState, Round, WritePermission
-from routebook.client import NameServerClient
+from routebook.client import Address, NameServerClient
+from routebook.words import listed
 
-_SHOWN = 5  # names in a sentence
+_some = partial(listed, most=5)
+
+NodeRow = tuple[Address, NodeState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,9 @@ def _change(
         permission = WritePermission(client, broker, wanted=words.wanted)
         known = await permission.known()
         if not any(heard(known).values()):
-            raise Negative(f"no node knows a broker named {broker}; `routebook brokers` lists them")
+            close = close_names(broker, (await client.cluster_view()).brokers)
+            remedy = close or "`routebook brokers` lists them"
+            raise Negative(f"no node knows a broker named {broker}; {remedy}")
         told = await permission.tell()
         if not wait:
             return told
@@ -103,20 +110,20 @@ def _change(
     last = asking.run(changed)
     Output(as_json).show(
         lambda: last,
-        table=lambda last: _table(last, words, waited=wait),
+        table=lambda last: table_of(_columns(words, waited=wait), last.nodes.items()),
         data=lambda last: _document(broker, last, words, waited=wait),
     )
     _warn_of_given(broker, last)
     if last.ordered and not words.wanted:
-        say(
-            f"Warning: the order configuration of {_some(sorted(last.ordered))} names {broker}, and"
+        warn(
+            f"the order configuration of {_some(sorted(last.ordered))} names {broker}, and"
             " producers follow it whatever the permission; change it with `routebook kv put"
             " ORDER_TOPIC_CONFIG`"
         )
     strangers = [str(node) for node, state in last.nodes.items() if state.topics == 0]
     if strangers and not words.wanted:
-        say(
-            f"Warning: {', '.join(strangers)} knows no topic of {broker}; should it register there,"
+        warn(
+            f"{', '.join(strangers)} knows no topic of {broker}; should it register there,"
             " its topics are writable, so drain it again"
         )
     if not last.done:
@@ -129,15 +136,15 @@ def _warn_of_given(broker: str, last: Round) -> None:
     if last.blunt:
         kept = sorted({t for s in last.nodes.values() if s.told is not None for t in s.told.kept})
         known = f", {_some(kept)} among them" if kept else ""
-        say(
-            f"Warning: {', '.join(map(str, last.blunt))} cannot tell what was taken and gave write"
+        warn(
+            f"{', '.join(map(str, last.blunt))} cannot tell what was taken and gave write"
             f" permission to all topics of {broker}, also to those it registered without{known};"
             " a changed registration of the broker corrects that"
         )
     waiting = sorted({t for s in last.nodes.values() if s.told is not None for t in s.told.waiting})
     if waiting:
-        say(
-            f"Warning: the master of {broker} is away; {_some(waiting)} will be writable when it"
+        warn(
+            f"the master of {broker} is away; {_some(waiting)} will be writable when it"
             " registers again"
         )
 
@@ -152,7 +159,10 @@ def _progress(broker: str, words: Words) -> Iterator[Callable[[Round], None]]:
         for line in _lines(now, words):
             if line not in said:
                 said.add(line)
-                screen.print(Text(plain(line)))
+                if screen.is_terminal:
+                    screen.print(Text(plain(line)))  # above the bar
+                else:
+                    say(line)
 
     if not screen.is_terminal:
         yield say_news
@@ -191,23 +201,28 @@ def _lines(now: Round, words: Words) -> Iterator[str]:
             )
 
 
-def _table(last: Round, words: Words, *, waited: bool) -> RenderableType:
-    columns = ["node", "topics", f"still {words.left}" if words is DRAIN else words.left]
-    return table_of(
-        [*columns, "outcome"],
-        (
-            (
-                node,
-                state.topics,
-                None if state.left is None else len(state.left),
-                Text(
-                    plain(_outcome(state, words, waited=waited)),
-                    style="green" if state.done else "bold red",
-                ),
-            )
-            for node, state in last.nodes.items()
+def _columns(words: Words, *, waited: bool) -> Sequence[Column[NodeRow]]:
+    return (
+        Column("node", "node", lambda row: str(row[0])),
+        Column("done", None, lambda row: row[1].done),
+        Column("topics", "topics", lambda row: row[1].topics, kind=Kind.NUMBER),
+        Column(
+            "left",
+            f"still {words.left}" if words is DRAIN else words.left,
+            lambda row: None if row[1].left is None else list(row[1].left),
+            shown=len,
+            kind=Kind.NUMBER,
         ),
-        right=columns[1:],
+        Column("error", None, lambda row: row[1].error),
+        Column("refused", None, lambda row: row[1].refused),
+        Column("kept", None, lambda row: [] if row[1].told is None else list(row[1].told.kept)),
+        Column("all_topics", None, lambda row: row[1].told is not None and row[1].told.blunt),
+        Column(
+            None,
+            "outcome",
+            lambda row: judged(_outcome(row[1], words, waited=waited), good=row[1].done),
+            kind=Kind.PROSE,
+        ),
     )
 
 
@@ -232,19 +247,7 @@ def _document(broker: str, last: Round, words: Words, *, waited: bool) -> dict[s
         "wanted": "writable" if words.wanted else "drained",
         "done": last.done,
         "waited": waited,
-        "nodes": [
-            {
-                "node": str(node),
-                "done": state.done,
-                "topics": state.topics,
-                "left": None if state.left is None else list(state.left),
-                "error": state.error,
-                "refused": state.refused,
-                "kept": [] if state.told is None else list(state.told.kept),
-                "all_topics": state.told is not None and state.told.blunt,
-            }
-            for node, state in last.nodes.items()
-        ],
+        "nodes": documents_of(_columns(words, waited=waited), last.nodes.items()),
         "differing": list(last.differing),
         "ordered_topics": sorted(last.ordered),
     }
@@ -261,8 +264,3 @@ def _not_done(broker: str, last: Round, words: Words, when: str) -> str:
     if not reasons:
         reasons = [f"nodes differ in {_some(last.differing)}; `routebook compare` shows it"]
     return f"{broker} is not {words.done} everywhere {when}".rstrip() + ": " + "; ".join(reasons)
-
-
-def _some(names: "tuple[str, ...] | list[str]") -> str:
-    shown = ", ".join(names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import click
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from routebook.cli.columns import Column, Kind, documents_of, table_of
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.node_results import (
     check_answered,
@@ -15,12 +15,13 @@ from routebook.cli.node_results import (
     show_results,
     yes_option,
 )
-from routebook.cli.output import Output, json_option, output_options, table_of
+from routebook.cli.output import Output, json_option, output_options
 from routebook.cli.plain import plain
 from routebook.cli.reports import (
     FOREIGN,
     Guard,
     Held,
+    RelayReport,
     Report,
     Reports,
     excuse,
@@ -31,9 +32,11 @@ from routebook.cli.reports import (
     why_held,
 )
 from routebook.cli.subcommands import refuse_options
-from routebook.client import Address
-from routebook.history.telling.words import counted, listed
-from routebook.history.times import span, to_second
+from routebook.client import Address, NameServerError
+from routebook.words import counted, listed, span
+
+NodeRow = tuple[Address, Report | RelayReport | NameServerError]
+HeldRow = tuple[Address, Held]
 
 
 @click.group(invoke_without_command=True)
@@ -51,14 +54,7 @@ def guard(ctx: click.Context, /, asking: Asking, output: Output) -> None:
     reports = output.show(
         lambda: take_reports(asking),
         table=lambda reports: Group(*_tables(reports)),
-        data=lambda reports: {
-            "nodes": [
-                {"node": str(node), "guard": None, "error": excuse(found)}
-                if not isinstance(found, Report)
-                else {"node": str(node), "guard": found.document.get("guard"), "error": None}
-                for node, found in reports.items()
-            ]
-        },
+        data=lambda reports: {"nodes": documents_of(NODES, reports.items())},
     )
     check_answered(reports_of_ours(reports), refusal="nothing is known")
 
@@ -102,45 +98,69 @@ def _holding(reports: Mapping[Address, object]) -> dict[Address, Guard]:
 
 
 def _tables(reports: Reports) -> Iterator[RenderableType]:
-    yield table_of(
-        ["node", "holds", "since", "until", "why"],
-        (
-            (node, None, None, None, Text(plain(excuse(found)), style=_style(found)))
-            if not isinstance(found, Report)
-            else (node, *_summary(found.health.guard))
-            for node, found in reports.items()
-        ),
-    )
+    yield table_of(NODES, reports.items())
     if holding := _holding(reports):
-        yield ""
-        yield _held_table(holding)
+        yield Text()
+        yield table_of(HELD, _held_rows(holding))
 
 
-def _style(found: object) -> str:
-    return "bold red" if is_ours(found) else "dim"
+def _guard(row: NodeRow) -> Guard | None:
+    """That of a node that holds somebody."""
+    found = row[1]
+    if isinstance(found, Report) and found.health.guard.held:
+        return found.health.guard
+    return None
 
 
-def _summary(guard: Guard) -> tuple[object, ...]:
-    if not guard.held:
-        return "nobody", None, None, None
-    return (
-        Text(counted(guard.number_held, "broker"), style="bold yellow"),
-        to_second(guard.since_ms),
-        to_second(guard.until_ms),
-        why_held(guard),
-    )
+def _holds(row: NodeRow) -> object:
+    guard = _guard(row)
+    if guard is not None:
+        return Text(counted(guard.number_held, "broker"), style="bold yellow")
+    return "nobody" if isinstance(row[1], Report) else None
 
 
-def _held_table(holding: Mapping[Address, Guard]) -> Table:
-    return table_of(
-        ["node", "cluster", "broker", "id", "address", "silent for"],
-        (
-            (node, held.cluster, held.broker, held.broker_id, held.addr, span(held.silent_ms))
-            for node, found in holding.items()
-            for held in sorted(found.held, key=lambda held: (held.cluster, held.broker, held.addr))
-        ),
-        right=["id"],
-    )
+def _why(row: NodeRow) -> object:
+    found = row[1]
+    if not isinstance(found, Report):
+        return Text(plain(excuse(found)), style="bold red" if is_ours(found) else "dim")
+    guard = _guard(row)
+    return guard and why_held(guard)
+
+
+NODES = (
+    Column[NodeRow]("node", "node", lambda row: str(row[0])),
+    Column[NodeRow](
+        "guard",
+        None,
+        lambda row: row[1].document.get("guard") if isinstance(row[1], Report) else None,
+    ),
+    Column[NodeRow](None, "holds", _holds),
+    Column[NodeRow](
+        None, "since", lambda row: (g := _guard(row)) and g.since_ms, kind=Kind.MOMENT, drop=1
+    ),
+    Column[NodeRow](None, "until", lambda row: (g := _guard(row)) and g.until_ms, kind=Kind.MOMENT),
+    Column[NodeRow](None, "why", _why, kind=Kind.PROSE),
+    Column[NodeRow](
+        "error", None, lambda row: None if isinstance(row[1], Report) else excuse(row[1])
+    ),
+)
+
+
+def _held_rows(holding: Mapping[Address, Guard]) -> Iterator[HeldRow]:
+    for node, found in holding.items():
+        for held in sorted(found.held, key=lambda held: (held.cluster, held.broker, held.addr)):
+            yield node, held
+
+
+HELD = (
+    Column[HeldRow](None, "node", lambda row: str(row[0])),
+    Column[HeldRow](None, "cluster", lambda row: row[1].cluster, drop=1),
+    Column[HeldRow](None, "broker", lambda row: row[1].broker),
+    Column[HeldRow](None, "id", lambda row: row[1].broker_id, kind=Kind.NUMBER),
+    Column[HeldRow](None, "address", lambda row: row[1].addr),
+    Column[HeldRow](None, "silent for", lambda row: row[1].silent_ms, shown=span),
+)
+"""JSON has them in the guard of each node, as the node tells them."""
 
 
 def _name(broker: Held) -> str:

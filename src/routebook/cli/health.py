@@ -1,30 +1,30 @@
 """``routebook health``: how nodes are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
 import click
-from rich.table import Table
 from rich.text import Text
 
-from routebook.audit.health import RelayHealth, Stalls
+from routebook.audit.health import Health, RelayHealth, Stalls
+from routebook.cli.columns import Column, Kind, documents_of, judged, table_of
 from routebook.cli.errors import Negative
 from routebook.cli.memory import memory_table
 from routebook.cli.nameservers import Asking, asking_options
-from routebook.cli.output import Output, output_options, table_of
+from routebook.cli.output import Output, output_options
 from routebook.cli.plain import one_line, plain
 from routebook.cli.reports import (
     RelayReport,
     Report,
-    Reports,
     excuse,
     is_foreign,
     reports_of_ours,
     take_reports,
 )
-from routebook.client import NameServerError
-from routebook.history.times import span, to_second
+from routebook.client import Address, NameServerError
+from routebook.words import span, to_second
 
-COUNTS = ("brokers", "unconfirmed", "topics", "journal", "synced", "lost")
+NodeRow = tuple[Address, Report | RelayReport | NameServerError]
 
 
 @click.command()
@@ -41,15 +41,8 @@ def health(asking: Asking, memory: bool, output: Output) -> None:
     """
     reports = output.show(
         lambda: take_reports(asking),
-        table=memory_table if memory else _table,
-        data=lambda reports: {
-            "nodes": [
-                {"node": str(node), "health": None, "error": excuse(found)}
-                if isinstance(found, NameServerError)
-                else {"node": str(node), "health": found.document, "error": None}
-                for node, found in reports.items()
-            ]
-        },
+        table=memory_table if memory else lambda reports: table_of(COLUMNS, reports.items()),
+        data=lambda reports: {"nodes": documents_of(COLUMNS, reports.items())},
     )
     if not any(isinstance(found, RelayReport) for found in reports.values()):
         reports_of_ours(reports)
@@ -62,59 +55,77 @@ def health(asking: Asking, memory: bool, output: Output) -> None:
         raise Negative("; ".join(f"{node}: {text}" for node, text in trouble.items()))
 
 
-def _table(reports: Reports) -> Table:
-    columns = [
-        "node",
-        "id",
-        "version",
-        "uptime",
-        *COUNTS,
-        "stalls",
-        "last error",
-        "guard",
-        "health",
-    ]
-    return table_of(
-        columns,
-        (
-            (node, *[None] * (len(columns) - 2), _no_report(found))
-            if isinstance(found, NameServerError)
-            else (node, *_cells(found))
-            for node, found in reports.items()
-        ),
-        right=COUNTS,
-    )
+def _of_node(value: Callable[[Health], Any]) -> Callable[[NodeRow], Any]:
+    """``value`` of the health of a node; None of a relay and of one that tells nothing."""
+    return lambda row: value(row[1].health) if isinstance(row[1], Report) else None
 
 
-def _no_report(error: NameServerError) -> Text:
-    return Text(plain(excuse(error)), style="dim" if is_foreign(error) else "bold red")
+def _of_both(value: Callable[[Health | RelayHealth], Any]) -> Callable[[NodeRow], Any]:
+    """Of a relay too."""
+    return lambda row: None if isinstance(row[1], NameServerError) else value(row[1].health)
 
 
-def _cells(report: Report | RelayReport) -> Sequence[object]:
-    health = report.health
+def _id(row: NodeRow) -> str | None:
+    found = row[1]
+    if isinstance(found, RelayReport):
+        return "a relay"
+    return found.health.node if isinstance(found, Report) else None
+
+
+def _last_error(health: Health | RelayHealth) -> str | None:
     if isinstance(health, RelayHealth):
-        style = "green" if health.ok else "bold red"
-        last_error = None if health.ok or not health.last_error else one_line(health.last_error)
-        counts = (None, None, health.topics, None, None, None)
-        uptime = span(health.uptime_ms)
-        state = Text(_state(report), style=style)
-        return ("a relay", health.version, uptime, *counts, None, last_error, None, state)
-    journal, guard, tasks = health.journal, health.guard, health.tasks
-    return (
-        health.node,
-        health.version,
-        span(health.uptime_ms),
-        health.brokers,
-        health.unconfirmed,
-        health.topics,
-        journal.last_seq,
-        journal.synced_seq,
-        journal.lost,
-        _stalls(health.stalls),
-        one_line(last_error) if (last_error := journal.last_error or tasks.last_error) else None,
-        f"{guard.number_held} held until {to_second(guard.until_ms)}" if guard.held else None,
-        Text(_state(report), style="green" if health.ok else "bold red"),
-    )
+        error = None if health.ok else health.last_error
+    else:
+        error = health.journal.last_error or health.tasks.last_error
+    return one_line(error) if error else None
+
+
+def _held(health: Health) -> str | None:
+    guard = health.guard
+    return f"{guard.number_held} held until {to_second(guard.until_ms)}" if guard.held else None
+
+
+def _how(row: NodeRow) -> Text:
+    found = row[1]
+    if isinstance(found, NameServerError):
+        style = "dim" if is_foreign(found) else "bold red"
+        return Text(plain(excuse(found)), style=style)
+    return judged(_state(found), good=found.health.ok)
+
+
+def _document(row: NodeRow) -> Any:
+    return None if isinstance(row[1], NameServerError) else row[1].document
+
+
+def _count(
+    heading: str, value: Callable[[Health], Any], drop: int | None = None
+) -> Column[NodeRow]:
+    return Column(None, heading, _of_node(value), kind=Kind.NUMBER, drop=drop)
+
+
+COLUMNS = (
+    Column[NodeRow]("node", "node", lambda row: str(row[0])),
+    Column[NodeRow]("health", None, _document),
+    Column[NodeRow](
+        "error", None, lambda row: excuse(row[1]) if isinstance(row[1], NameServerError) else None
+    ),
+    Column[NodeRow](None, "id", _id, drop=4),
+    Column[NodeRow](None, "version", _of_both(lambda health: health.version), drop=2),
+    Column[NodeRow](None, "uptime", _of_both(lambda health: health.uptime_ms), shown=span, drop=5),
+    _count("brokers", lambda health: health.brokers),
+    _count("unconfirmed", lambda health: health.unconfirmed, drop=7),
+    Column[NodeRow](None, "topics", _of_both(lambda health: health.topics), kind=Kind.NUMBER),
+    _count("journal", lambda health: health.journal.last_seq, drop=3),
+    _count("synced", lambda health: health.journal.synced_seq, drop=1),
+    _count("lost", lambda health: health.journal.lost, drop=6),
+    Column[NodeRow](
+        None, "stalls", _of_node(lambda health: _stalls(health.stalls)), kind=Kind.PROSE
+    ),
+    Column[NodeRow](None, "last error", _of_both(_last_error), kind=Kind.PROSE),
+    Column[NodeRow](None, "guard", _of_node(_held), kind=Kind.PROSE),
+    Column[NodeRow](None, "health", _how, kind=Kind.PROSE),
+)
+"""JSON has all that each node says of itself."""
 
 
 def _stalls(stalls: Stalls) -> str | None:

@@ -9,7 +9,7 @@ import click
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options, what
 from routebook.cli.node_results import confirm, heard, results_of, show_results, yes_option
-from routebook.cli.output import Output, console, json_option, output_options, say
+from routebook.cli.output import Output, console, json_option, output_options, say, warn
 from routebook.cli.pairs import pairs_table
 from routebook.cli.plain import json_text, plain
 from routebook.client import Address, NameServerError, NodeClient
@@ -78,7 +78,7 @@ def get(asking: Asking, namespace: str, key: str, as_json: bool) -> None:
     _warn_of_failures(values)
     if len(set(said.values())) > 1:
         views = (f"{node} has {'none' if v is None else repr(v)}" for node, v in said.items())
-        say(f"Warning: the nodes disagree: {'; '.join(views)}")
+        warn(f"the nodes disagree: {'; '.join(views)}")
     if value is None:
         raise Negative(f"{namespace} has no key {key}; `routebook kv list` shows those there are")
 
@@ -158,4 +158,4 @@ def _values(
 def _warn_of_failures(results: Mapping[Address, object]) -> None:
     for node, found in results.items():
         if isinstance(found, NameServerError):
-            say(f"Warning: {node} could not be asked: {what(found)}")
+            warn(f"{node} could not be asked: {what(found)}")

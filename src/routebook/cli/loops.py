@@ -12,12 +12,6 @@ import click
 Result = TypeVar("Result")
 
 
-class CannotStart(click.ClickException):
-    """One sentence, no traceback."""
-
-    exit_code = 2
-
-
 def say_now(text: str) -> None:
     """A line on standard output for whoever waits for it."""
     click.echo(text)

@@ -9,7 +9,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from routebook.cli.errors import INTERRUPTED, NO_READER
+from routebook.cli.errors import INTERRUPTED, JSON_WANTED, NO_READER, show
+from routebook.cli.suggestions import close_names
 from routebook.version import __version__
 
 COMMANDS = {
@@ -43,6 +44,22 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Errors are told in JSON to who wants JSON, also those of the arguments themselves.
+        ctx.meta[JSON_WANTED] = "--json" in args[: args.index("--") if "--" in args else None]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = close_names(args[0], COMMANDS)
+            if not close or args[0] in COMMANDS:
+                raise
+            raise click.UsageError(f"{error.message} {close.capitalize()}", ctx) from error
+
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
@@ -65,6 +82,9 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.ClickException as error:
+            show(error)
+            raise click.exceptions.Exit(error.exit_code) from error
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
         except BrokenPipeError:

@@ -1,61 +1,63 @@
 """The table of ``routebook health --memory``: what nodes hold for others, for what and for whom."""
 
-from rich.table import Table
+from collections.abc import Callable, Iterator
+
+from rich.console import RenderableType
 
 from routebook.audit.health import Memory
-from routebook.cli.output import table_of
-from routebook.cli.plain import plain
-from routebook.cli.reports import Report, Reports, excuse
-from routebook.client import NameServerError
+from routebook.cli.columns import Column, Kind, table_of
+from routebook.cli.reports import RelayReport, Report, Reports, excuse
+from routebook.client import Address, NameServerError
+from routebook.words import size
 
-SIZES = ("resident", "limit", "tables", "of")
 SHOWN_PEERS = 3
 
+NodeRow = tuple[Address, Report | RelayReport | NameServerError]
 
-def memory_table(reports: Reports) -> Table:
-    kinds = list(
-        dict.fromkeys(
-            kind
-            for found in reports.values()
-            if isinstance(found, Report)
-            for kind in found.health.memory.kinds
-        )
+
+def memory_table(reports: Reports) -> RenderableType:
+    kinds = dict.fromkeys(
+        kind
+        for found in reports.values()
+        if isinstance(found, Report)
+        for kind in found.health.memory.kinds
     )
-    columns = ["node", *SIZES, *kinds, "most for"]
-    return table_of(
-        columns,
-        (
-            (node, *_cells(found.health.memory, kinds))
-            if isinstance(found, Report)
-            else (node, *[None] * (len(columns) - 2), _excuse(found))
-            for node, found in reports.items()
-        ),
-        right=(*SIZES, *kinds),
-    )
+    return table_of(tuple(_columns(kinds)), reports.items())
 
 
-def _excuse(found: object) -> str:
-    return plain(excuse(found)) if isinstance(found, NameServerError) else "a relay"
+def _columns(kinds: dict[str, None]) -> Iterator[Column[NodeRow]]:
+    """Of nodes; JSON has all that each node says of itself."""
+    yield Column(None, "node", lambda row: str(row[0]))
+    yield _bytes("resident", lambda memory: memory.resident)
+    yield _bytes("limit", lambda memory: memory.limit)
+    yield _bytes("tables", lambda memory: memory.tables)
+    yield _bytes("of", lambda memory: memory.tables_limit)
+    for kind in kinds:
+        yield _bytes(kind, lambda memory, kind=kind: memory.kinds.get(kind, 0))  # type: ignore[misc]
+    yield Column(None, "most for", _most_for, kind=Kind.PROSE)
 
 
-def _cells(memory: Memory, kinds: list[str]) -> list[object]:
-    if not memory.limit:
-        return [None] * (len(SIZES) + len(kinds) + 1)  # a node from before there was an account
-    peers = [f"{each.peer} {size(each.bytes)}" for each in memory.peers[:SHOWN_PEERS]]
-    return [
-        size(memory.resident),
-        size(memory.limit),
-        size(memory.tables),
-        size(memory.tables_limit),
-        *(size(memory.kinds.get(kind, 0)) for kind in kinds),
-        ", ".join(peers) or None,
-    ]
+def _bytes(heading: str, value: Callable[[Memory], int]) -> Column[NodeRow]:
+    def of_node(row: NodeRow) -> int | None:
+        memory = _memory(row)
+        return None if memory is None else value(memory)
+
+    return Column(None, heading, of_node, shown=size, kind=Kind.NUMBER)
 
 
-def size(number: int) -> str:
-    """``number`` bytes, in a unit that leaves one to four digits."""
-    for unit in ("B", "KiB", "MiB"):
-        if number < 10_000:
-            return f"{number} {unit}"
-        number = round(number / 1024)
-    return f"{number} GiB"
+def _memory(row: NodeRow) -> Memory | None:
+    """None for a relay, for who tells nothing, for a node from before there was an account."""
+    found = row[1]
+    told = isinstance(found, Report) and found.health.memory.limit
+    return found.health.memory if isinstance(found, Report) and told else None
+
+
+def _most_for(row: NodeRow) -> str | None:
+    found = row[1]
+    if isinstance(found, RelayReport):
+        return "a relay"
+    if isinstance(found, NameServerError):
+        return excuse(found)
+    memory = _memory(row)
+    peers = memory.peers[:SHOWN_PEERS] if memory is not None else ()
+    return ", ".join(f"{each.peer} {size(each.bytes)}" for each in peers) or None

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from routebook.cli.errors import CannotAsk, Negative
-from routebook.cli.output import say
+from routebook.cli.output import note
 from routebook.cli.plain import one_line
 from routebook.client import (
     AllNodesFailed,
@@ -33,6 +33,7 @@ from routebook.client import (
     Tls,
 )
 from routebook.client.sources import AddressSource, find_source
+from routebook.words import span
 
 Result = TypeVar("Result")
 
@@ -75,7 +76,7 @@ class Asking:
             runner, client = self._running
             self._running = None
             for node, told in client.relays.items() if not self.tells_age else ():
-                say(f"Note: {node} is a relay; {age_of(told)}")
+                note(f"{node} is a relay; {age_of(told)}")
             with runner:
                 runner.run(client.close())
 
@@ -118,7 +119,7 @@ def what(error: NameServerError) -> str:
 
 def age_of(told: Relayed) -> str:
     """How old what a relay says is, and why it is not newer."""
-    age = f"what it says is up to {told.age_ms / 1000:.1f} s old"
+    age = f"what it says is up to {span(told.age_ms)} old"
     return age if told.doubt is None else f"{age} and stale: {one_line(told.doubt)}"
 
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
-from rich.table import Table
-from rich.text import Text
 
+from routebook.cli.columns import Column, Kind, documents_of, judged, table_of
 from routebook.cli.errors import CannotAsk, Negative
 from routebook.cli.nameservers import answered, failure, what
-from routebook.cli.output import Output, table_of
+from routebook.cli.output import Output
 from routebook.cli.plain import plain
 from routebook.client import Address, AllNodesFailed, NameServerError, NodeError
 
@@ -29,6 +28,19 @@ class NodeResult:
     done: bool
     text: str
     heard: bool = True
+
+
+COLUMNS = (
+    Column[NodeResult]("node", "node", lambda result: result.node),
+    Column[NodeResult]("done", None, lambda result: result.done),
+    Column[NodeResult]("outcome", None, lambda result: result.text),
+    Column[NodeResult](
+        None,
+        "outcome",
+        lambda result: judged(result.text, good=result.done),
+        kind=Kind.PROSE,
+    ),
+)
 
 
 def results_of(
@@ -51,10 +63,10 @@ def show_results(outcomes: list[NodeResult], about: Mapping[str, Any], *, as_jso
     """Show all of them; raises Negative unless every node did it, CannotAsk if none was heard."""
     Output(as_json).show(
         lambda: outcomes,
-        table=_table,
+        table=lambda outcomes: table_of(COLUMNS, outcomes),
         data=lambda outcomes: {
             **about,
-            "nodes": [{"node": o.node, "done": o.done, "outcome": o.text} for o in outcomes],
+            "nodes": documents_of(COLUMNS, outcomes),
         },
     )
     failed = [outcome for outcome in outcomes if not outcome.done]
@@ -105,10 +117,3 @@ def confirm(loss: str, question: str, *, yes: bool) -> None:
 
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-
-
-def _table(outcomes: list[NodeResult]) -> Table:
-    return table_of(
-        ["node", "outcome"],
-        ((o.node, Text(plain(o.text), style="green" if o.done else "bold red")) for o in outcomes),
-    )

@@ -12,17 +12,16 @@ whatever width the content has. JSON is one document per look, a line each when 
 import functools
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeVar
 
 import click
-from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from routebook.cli.errors import JSON_WANTED
 from routebook.cli.plain import json_text, plain
 
 Seen = TypeVar("Seen")
@@ -148,34 +147,40 @@ class _Console(Console):
         raise BrokenPipeError  # dealt with where the program ends
 
 
-def table_of(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    *,
-    title: str | None = None,
-    right: Sequence[str] = (),
-) -> Table:
-    """A table of plain cells; ``right`` names the columns of numbers."""
-    table = Table(
-        title=None if title is None else Text(plain(title), style="bold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    for column in columns:
-        table.add_column(
-            Text(plain(column)), justify="right" if column in right else "left", overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell)) for cell in row))
-    return table
+def json_wanted() -> bool:
+    """Whether the command that runs was given --json, be it in the wrong place."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(JSON_WANTED))
 
 
 def say(text: str) -> None:
     """Progress and remarks, beside the output."""
-    click.echo(plain(text), err=True)
+    _tell({"note": text}, text)
+
+
+def note(text: str) -> None:
+    _tell({"note": text}, f"Note: {text}")
+
+
+def warn(text: str) -> None:
+    _tell({"warning": text}, f"Warning: {text}")
+
+
+def tell_error(text: str, exit_code: int) -> None:
+    _tell({"error": text, "exit_code": exit_code}, f"Error: {text}")
+
+
+def _tell(document: Mapping[str, object], sentence: str) -> None:
+    """One thing on standard error: as an object on a line if JSON is wanted."""
+    if json_wanted():
+        click.echo(json_text(document), err=True)
+        return
+    sentence = plain(sentence)
+    screen = console(stderr=True)
+    if screen.is_terminal:
+        screen.print(Text(sentence))  # which breaks no word
+    else:
+        click.echo(sentence, err=True)
 
 
 def _print(renderable: RenderableType) -> None:

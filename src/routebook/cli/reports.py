@@ -13,7 +13,7 @@ from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, answered, what
 from routebook.cli.node_results import heard
 from routebook.client import Address, NameServerError
-from routebook.history.times import span
+from routebook.words import span
 
 __all__ = [
     "FOREIGN",
@@ -71,5 +71,8 @@ def reports_of_ours(reports: Reports) -> dict[Address, Report | NameServerError]
             f"{node}: {RELAY if isinstance(found, RelayReport) else FOREIGN}"
             for node, found in reports.items()
         )
-        raise Negative("; ".join(names))
+        raise Negative(
+            f"{'; '.join(names)}; only Routebook's nodes tell how they are, and `routebook doctor`"
+            " looks at NameServers of any kind"
+        )
     return ours

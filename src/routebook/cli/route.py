@@ -7,21 +7,31 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from routebook.cli.columns import documents_of, table_of
 from routebook.cli.completion import complete_topics
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options, what
 from routebook.cli.node_results import check_answered
-from routebook.cli.output import Output, output_options, table_of
+from routebook.cli.output import Output, output_options
 from routebook.cli.plain import one_line, word
+from routebook.cli.route_tables import (
+    MAPPINGS,
+    QUEUES,
+    ROUTE_MEMBERS,
+    StaticQueues,
+    group_document,
+    mappings_document,
+    members_of,
+)
+from routebook.cli.suggestions import close_names
 from routebook.client import (
     Address,
-    BrokerGroup,
     NameServerClient,
     NameServerError,
     TopicNotFound,
     TopicRoute,
 )
-from routebook.wire.answers import MASTER_ID, permission_text
+from routebook.words import span
 
 Routes = Mapping[Address, TopicRoute | NameServerError]
 
@@ -50,7 +60,9 @@ def route(asking: Asking, output: Output, topic: str, all_nodes: bool) -> None:
         try:
             return await client.route(topic)
         except TopicNotFound as error:
-            raise Negative(_absent(topic, error)) from error
+            raise Negative(
+                f"{_absent(topic, error)}; {await known_topics(topic, client)}"
+            ) from error
 
     output.show(
         lambda: asking.run(found),
@@ -63,14 +75,16 @@ def route(asking: Asking, output: Output, topic: str, all_nodes: bool) -> None:
 
 def _absent(topic: str, error: TopicNotFound) -> str:
     remark = one_line(error.remark or "nothing more")
-    return (
-        f'no route for {topic}: {error.address} says "{remark}";'
-        " `routebook topics` lists those there are"
-    )
+    return f'no route for {topic}: {error.address} says "{remark}"'
 
 
-def role(broker_id: int) -> str:
-    return "master" if broker_id == MASTER_ID else "slave"
+async def known_topics(topic: str, client: NameServerClient) -> str:
+    """Which topic may have been meant, or how to see those there are."""
+    try:
+        close = close_names(topic, await client.topics())
+    except NameServerError:
+        close = ""  # a node may keep its list to itself
+    return close or "`routebook topics` lists those there are"
 
 
 def _teller(node: Address | None, route: TopicRoute) -> str:
@@ -79,7 +93,7 @@ def _teller(node: Address | None, route: TopicRoute) -> str:
     if told is None:
         return str(node)
     stale = ", stale" if told.stale else ""
-    return f"{node} (a relay; {told.age_ms / 1000:.1f} s old{stale})"
+    return f"{node} (a relay; {span(told.age_ms)} old{stale})"
 
 
 def _doubts(routes: Iterable[TopicRoute]) -> Iterator[RenderableType]:
@@ -90,37 +104,12 @@ def _doubts(routes: Iterable[TopicRoute]) -> Iterator[RenderableType]:
 
 def route_tables(route: TopicRoute, nodes: str) -> Iterator[RenderableType]:
     yield Text(f"{word(route.topic)} at {nodes}\n", style="bold")
-    yield table_of(
-        ["cluster", "broker", "id", "role", "address", "zone"],
-        (
-            (group.cluster, group.name, broker_id, role(broker_id), address, group.zone)
-            for group in route.brokers
-            for broker_id, address in sorted(group.addrs.items())
-        ),
-        right=["id"],
-    )
+    yield table_of(ROUTE_MEMBERS, members_of(group for group in route.brokers if group.addrs))
     yield Text()
-    yield table_of(
-        ["broker", "read", "write", "permission"],
-        ((q.broker, q.read_queues, q.write_queues, permission_text(q.perm)) for q in route.queues),
-        right=["read", "write"],
-    )
+    yield table_of(QUEUES, route.queues)
     if route.mappings:
         yield Text()
-        yield table_of(
-            ["broker", "scope", "queues in all", "epoch", "logical queues here"],
-            (
-                (
-                    broker,
-                    info.scope,
-                    info.total_queues,
-                    info.epoch,
-                    " ".join(str(logical) for logical in sorted(info.curr_id_map)),
-                )
-                for broker, info in sorted(route.mappings.items())
-            ),
-            right=["queues in all", "epoch"],
-        )
+        yield table_of(MAPPINGS, _mappings(route))
     if route.order_conf is not None:
         yield Text(f"\norder configuration: {word(route.order_conf)}")
 
@@ -130,27 +119,9 @@ def route_document(route: TopicRoute) -> dict[str, Any]:
         "topic": route.topic,
         "node": None if route.node is None else str(route.node),
         "brokers": [group_document(group) for group in route.brokers],
-        "queues": [
-            {
-                "broker": queues.broker,
-                "read": queues.read_queues,
-                "write": queues.write_queues,
-                "perm": queues.perm,
-                "permission": permission_text(queues.perm),
-                "sys_flag": queues.sys_flag,
-            }
-            for queues in route.queues
-        ],
+        "queues": documents_of(QUEUES, route.queues),
         "order_conf": route.order_conf,
-        "mappings": {
-            broker: {
-                "scope": info.scope,
-                "total_queues": info.total_queues,
-                "epoch": info.epoch,
-                "queues": {str(k): v for k, v in sorted(info.curr_id_map.items())},
-            }
-            for broker, info in sorted(route.mappings.items())
-        },
+        "mappings": mappings_document(_mappings(route)),
         "filter_servers": dict(sorted(route.filter_servers.items())),
         "relayed": None
         if route.relayed is None
@@ -162,15 +133,11 @@ def route_document(route: TopicRoute) -> dict[str, Any]:
     }
 
 
-def group_document(group: BrokerGroup) -> dict[str, Any]:
-    return {
-        "cluster": group.cluster,
-        "broker": group.name,
-        "addresses": {str(id_): address for id_, address in sorted(group.addrs.items())},
-        "master": group.master,
-        "acting_master": group.acting_master,
-        "zone": group.zone,
-    }
+def _mappings(route: TopicRoute) -> list[StaticQueues]:
+    return [
+        StaticQueues(broker, info.scope, info.total_queues, info.epoch, info.curr_id_map)
+        for broker, info in sorted(route.mappings.items())
+    ]
 
 
 def _views(topic: str, routes: Routes) -> Iterator[RenderableType]:

@@ -1,10 +1,8 @@
 """``routebook serve``: run a node."""
 
-import asyncio
 import gc
 import os
 import resource
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import javaproperties
 
+from routebook.cli.errors import CannotStart
 from routebook.settings import KEYS, Key, Settings, SettingsError, Source, resolve
 from routebook.version import __version__
 
@@ -116,12 +115,6 @@ def _given(flags: dict[str, str | None]) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text is not None}
 
 
-class CannotStart(click.ClickException):
-    """One sentence, no traceback."""
-
-    exit_code = 2
-
-
 def _run(settings: Settings, sources: str, log: "LogWriter") -> None:
     # The tables hold millions of small objects and no cycles; walking them all is what a full
     # collection would do, and it would keep every request waiting. What is walked at a time is
@@ -133,36 +126,22 @@ def _run(settings: Settings, sources: str, log: "LogWriter") -> None:
     sys.setswitchinterval(0.001)
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a connection is a file
+    from routebook.cli.loops import run_loop
+
     try:
-        import uvloop
-    except ImportError:  # a platform without it
-        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    else:
-        loop_factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        try:
-            runner.run(_serve(settings, sources, log))
-        except SettingsError as error:
-            raise CannotStart(str(error)) from error
+        run_loop(_serve(settings, sources, log))
+    except SettingsError as error:
+        raise CannotStart(str(error)) from error
 
 
 async def _serve(settings: Settings, sources: str, log: "LogWriter") -> None:
     from routebook.app import NameServer
+    from routebook.cli.loops import say_now, stop_signals
 
-    stop = asyncio.Event()
-
-    def on_signal() -> None:
-        if stop.is_set():
-            os._exit(1)  # asked twice: no more waiting for anybody
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
+    stop = stop_signals()
     async with NameServer(settings) as node:
         log.on_error = lambda error: node.erred("writing the log", error)
-        click.echo(f"routebook {__version__} ready on {node.address} (configuration: {sources})")
-        sys.stdout.flush()
+        say_now(f"routebook {__version__} ready on {node.address} (configuration: {sources})")
         await stop.wait()
-        click.echo("stopping")
-    click.echo("stopped")
+        say_now("stopping")
+    say_now("stopped")

@@ -12,11 +12,12 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from routebook.cli.columns import Column, Kind, table_of
 from routebook.cli.errors import CannotAsk
 from routebook.cli.logs import logging_to_stderr
 from routebook.cli.loops import completed, run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options, failure
-from routebook.cli.output import console, json_option, table_of
+from routebook.cli.output import console, json_option
 from routebook.cli.plain import json_text, one_line
 from routebook.client import NameServerError
 from routebook.simulation.broker import BrokerView
@@ -226,26 +227,27 @@ class _Screen:
         )
 
 
+COLUMNS = (
+    Column[BrokerView](None, "broker", lambda view: view.name),
+    Column[BrokerView](None, "address", lambda view: view.addr),
+    Column[BrokerView](None, "id", lambda view: view.broker_id, kind=Kind.NUMBER),
+    Column[BrokerView](
+        None, "state", lambda view: view.state if view.writable else f"{view.state}, read-only"
+    ),
+    Column[BrokerView](None, "topics", lambda view: view.topics, kind=Kind.NUMBER),
+    Column[BrokerView](None, "nodes", lambda view: f"{view.registered} of {view.nodes}"),
+    Column[BrokerView](None, "last error", lambda view: view.error or "", kind=Kind.PROSE),
+)
+
+
 def brokers_table(cluster: str, views: list[BrokerView], rows: int) -> RenderableType:
     """At most ``rows`` brokers, those that are not as they should be first."""
     ordered = sorted(views, key=_well)
     well = sum(map(_well, views))
     table = table_of(
-        ["broker", "address", "id", "state", "topics", "nodes", "last error"],
-        [
-            (
-                view.name,
-                view.addr,
-                view.broker_id,
-                view.state if view.writable else f"{view.state}, read-only",
-                view.topics,
-                f"{view.registered} of {view.nodes}",
-                view.error or "",
-            )
-            for view in ordered[:rows]
-        ],
+        COLUMNS,
+        ordered[:rows],
         title=f"{cluster}: {well} of {len(views)} brokers registered everywhere",
-        right=["id", "topics"],
     )
     hidden = len(views) - rows
     return Group(table, Text(f"... and {hidden} more")) if hidden > 0 else table

@@ -1,21 +1,25 @@
 """``routebook topics``: the topics NameServers know."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import click
 from rich.console import RenderableType
 
+from routebook.audit.system_topics import is_system_topic
 from routebook.audit.view import take_view
+from routebook.cli.columns import Column, Kind, table_of
 from routebook.cli.completion import complete_brokers, complete_clusters, complete_topics
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.node_results import NotDone, confirm, heard, results_of, show_results, yes_option
-from routebook.cli.output import Output, json_option, output_options, table_of
+from routebook.cli.output import Output, json_option, output_options
 from routebook.cli.plain import word
-from routebook.cli.route import route_document
+from routebook.cli.route import known_topics, route_document
 from routebook.cli.subcommands import refuse_options
+from routebook.cli.suggestions import known_names
 from routebook.client import (
     Address,
     NameServerClient,
@@ -39,6 +43,12 @@ class Listing:
 @click.group(invoke_without_command=True)
 @click.option("--cluster", metavar="NAME", shell_complete=complete_clusters, help="Of one cluster.")
 @click.option("--system", is_flag=True, help="Cluster and broker names, which are topics too.")
+@click.option(
+    "--no-system",
+    "only_own",
+    is_flag=True,
+    help="Without RocketMQ's own: names of clusters and brokers, retry and dead-letter topics, ...",
+)
 @click.option("--unit", is_flag=True, help="With the unit flag.")
 @click.option("--unit-sub", is_flag=True, help="With the unit subscription flag.")
 @click.option("--unit-sub-ununit", is_flag=True, help="With the second flag and not the first.")
@@ -52,6 +62,7 @@ def topics(
     asking: Asking,
     output: Output,
     cluster: str | None,
+    only_own: bool,
     routes: bool,
     **flags: bool,
 ) -> None:
@@ -62,16 +73,22 @@ def topics(
     kinds = [name for name, given in flags.items() if given]
     if len(kinds) + (cluster is not None) > 1:
         raise click.UsageError("give one of --cluster, --system, --unit and --unit-sub…, not two")
+    if only_own and flags["system"]:
+        raise click.UsageError("--system shows what --no-system hides")
 
     async def listed(client: NameServerClient) -> Listing:
         if cluster is not None:
             names = await _of_cluster(client, cluster)
         else:
             names = await _of_kind(client, kinds[0] if kinds else None)
+        if only_own:
+            view = await client.cluster_view()
+            own = {*view.clusters, *view.brokers}
+            names = tuple(name for name in names if not is_system_topic(name, own))
         if not routes or client.chosen is None:
             return Listing(client.chosen, names)
-        view = await take_view(await client.on(client.chosen), topics=names)
-        return Listing(view.node, names, view.routes)
+        taken = await take_view(await client.on(client.chosen), topics=names)
+        return Listing(taken.node, names, taken.routes)
 
     output.show(lambda: asking.run(listed), table=_table, data=_document)
 
@@ -93,8 +110,8 @@ async def _of_cluster(client: NameServerClient, cluster: str) -> tuple[str, ...]
     if not names:
         clusters = (await client.cluster_view()).clusters
         if cluster not in clusters:
-            known = ", ".join(clusters) or "none"
-            raise Negative(f"no cluster is named {cluster}; known at {client.chosen}: {known}")
+            known = known_names(cluster, clusters, client.chosen)
+            raise Negative(f"no cluster is named {cluster}; {known}")
     return names
 
 
@@ -102,22 +119,47 @@ def _table(listing: Listing) -> RenderableType:
     if listing.routes is None:
         return "\n".join(word(topic) for topic in listing.topics)
     return table_of(
-        ["topic", "brokers", "read", "write"],
-        (_row(topic, listing.routes.get(topic)) for topic in listing.topics),
-        right=["read", "write"],
+        _COLUMNS, (_Listed(topic, listing.routes.get(topic)) for topic in listing.topics)
     )
 
 
-def _row(topic: str, route: TopicRoute | None) -> Sequence[object]:
-    """Queues are counted where they can be used."""
-    if route is None:
-        return topic, None, None, None
-    return (
-        topic,
-        ", ".join(queues.broker for queues in route.queues),
-        sum(queues.read_queues for queues in route.queues if queues.readable),
-        sum(queues.write_queues for queues in route.queues if queues.writable),
-    )
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A topic with its route; queues are counted where they can be used."""
+
+    topic: str
+    route: TopicRoute | None
+
+    @property
+    def brokers(self) -> str | None:
+        return (
+            None if self.route is None else ", ".join(queues.broker for queues in self.route.queues)
+        )
+
+    @property
+    def read(self) -> int | None:
+        return (
+            None
+            if self.route is None
+            else sum(q.read_queues for q in self.route.queues if q.readable)
+        )
+
+    @property
+    def write(self) -> int | None:
+        return (
+            None
+            if self.route is None
+            else sum(q.write_queues for q in self.route.queues if q.writable)
+        )
+
+
+_COLUMNS = (
+    Column[_Listed](None, "topic", lambda listed: listed.topic),
+    Column[_Listed](None, "brokers", lambda listed: listed.brokers, kind=Kind.PROSE),
+    Column[_Listed](None, "read", lambda listed: listed.read, kind=Kind.NUMBER),
+    Column[_Listed](None, "write", lambda listed: listed.write, kind=Kind.NUMBER),
+)
+"""JSON has the whole route of each."""
 
 
 def _document(listing: Listing) -> dict[str, Any]:
@@ -205,9 +247,8 @@ def delete(asking: Asking, topic: str, cluster: str | None, yes: bool, as_json: 
     held = {node: _holders(route, cluster) for node, route in heard(routes).items()}
     if not any(held.values()):
         where = "" if cluster is None else f" in the cluster {cluster}"
-        raise Negative(
-            f"there is no topic {topic}{where}; `routebook topics` lists those there are"
-        )
+        known = asking.run(partial(known_topics, topic))
+        raise Negative(f"there is no topic {topic}{where}; {known}")
     brokers = sorted(set().union(*held.values()))
     confirm(
         f"Clients will no longer find {topic} on {', '.join(brokers)}. Messages stay where they"

@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from routebook.client.reasons import why_not_connected
 from routebook.wire.codes import Version
 
 MAX_TEXT = 64 * 1024
@@ -42,8 +43,7 @@ def fetch_text(url: str, *, timeout_s: float) -> str:
     except TimeoutError:
         raise ServiceFailed(f"no answer within {timeout_s:g} s") from None
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ServiceFailed(reason[:1].lower() + reason[1:]) from error
+        raise ServiceFailed(why_not_connected(error)) from error
     except (http.client.InvalidURL, ValueError) as error:
         raise ServiceFailed(f"{url[:200]!r} is not an http:// URL that can be asked") from error
     except http.client.IncompleteRead as error:

@@ -3,12 +3,13 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from routebook.client.connection import Connection
+from routebook.client.reasons import why_not_connected
 from routebook.wire.address import Address
 from routebook.wire.frame import MAX_FRAME
 from routebook.wire.signature import Credentials
@@ -108,23 +109,26 @@ async def dial(address: Address, endpoints: Sequence[Endpoint], dialing: Dialing
 
 
 async def _first_connected(endpoints: Sequence[Endpoint]) -> socket.socket:
-    attempts: set[asyncio.Task[socket.socket]] = set()
-    failures: list[str] = []
+    attempts: dict[asyncio.Task[socket.socket], Endpoint] = {}
+    failures: dict[str, list[str]] = {}  # where, by reason
     waiting = list(endpoints[:MAX_ADDRESSES])
     try:
         while waiting or attempts:
             if waiting:
-                attempts.add(asyncio.create_task(_connected(waiting.pop(0))))
-            done, attempts = await asyncio.wait(
+                endpoint = waiting.pop(0)
+                attempts[asyncio.create_task(_connected(endpoint))] = endpoint
+            done, _ = await asyncio.wait(
                 attempts,
                 timeout=STAGGER_S if waiting else None,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             winner: socket.socket | None = None
             for attempt in done:
+                _, (host, port, *_) = attempts.pop(attempt)
                 error = attempt.exception()
                 if error is not None:
-                    failures.append(str(error))
+                    why = why_not_connected(error) if isinstance(error, OSError) else str(error)
+                    failures.setdefault(why, []).append(str(Address(host, port)))
                 elif winner is None:
                     winner = attempt.result()
                 else:
@@ -136,7 +140,14 @@ async def _first_connected(endpoints: Sequence[Endpoint]) -> socket.socket:
         for attempt in attempts:
             attempt.add_done_callback(_close_unwanted)
             attempt.cancel()
-    raise OSError("; ".join(dict.fromkeys(failures)) or "the name has no address")
+    raise OSError("; ".join(_told(failures, len(endpoints))) or "the name has no address")
+
+
+def _told(failures: Mapping[str, Sequence[str]], endpoints: int) -> list[str]:
+    """Each reason once; and of a name that stands for several addresses, which they were."""
+    return [
+        f"{why} ({', '.join(where)})" if endpoints > 1 else why for why, where in failures.items()
+    ]
 
 
 def _close_unwanted(attempt: "asyncio.Task[socket.socket]") -> None:

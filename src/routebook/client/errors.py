@@ -17,7 +17,7 @@ NameServerError
 ``args`` are what an error was made of, so that it can be pickled: executors send errors home.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from routebook.wire.address import Address
 from routebook.wire.codes import RequestCode, ResponseCode
@@ -103,7 +103,15 @@ class AllNodesFailed(NameServerError):
         super().__init__(self.failures)
 
     def __str__(self) -> str:
-        return "no NameServer answered: " + "; ".join(map(str, self.failures))
+        return "no NameServer answered: " + "; ".join(told_once(self.failures))
+
+
+def told_once(failures: Iterable[NodeError]) -> list[str]:
+    """A sentence for each thing that nodes did, and which nodes that were."""
+    nodes: dict[str, list[str]] = {}
+    for failure in failures:
+        nodes.setdefault(failure.what, []).append(str(failure.address))
+    return [f"{', '.join(addresses)}: {what}" for what, addresses in nodes.items()]
 
 
 def _name(codes: type[RequestCode] | type[ResponseCode], code: int) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from routebook.client.connection import Connection, Pending
 from routebook.client.dialing import Dialing, Endpoint, dial, numeric_endpoints, resolved
 from routebook.client.errors import CannotConnect, ConnectionLost, NoAnswer, NodeError
+from routebook.client.reasons import why_not_connected
 from routebook.client.relayed import Relayed, relayed
 from routebook.wire.address import Address
 from routebook.wire.codes import ResponseCode
@@ -272,5 +273,5 @@ async def _close_when_done(connection: Connection) -> None:
 
 
 def _reason(error: OSError) -> str:
-    text = error.strerror or str(error) or type(error).__name__
-    return f"cannot connect: {text}"
+    why = why_not_connected(error)
+    return why if why.startswith("connection") else f"cannot connect: {why}"

@@ -7,6 +7,7 @@ before them takes a replay, and the memory of a second node. "" stands for any t
 first line of the output is ``{"from_seq": …, "why": …}``.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -139,4 +140,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    os.setpgid(0, 0)  # not stopped with the node by Ctrl-C; uvloop takes no process_group
     sys.exit(main(sys.argv[1:]))

@@ -14,6 +14,7 @@ from routebook.journal.folder import LOCK, list_folder
 from routebook.journal.identity import find_identity
 from routebook.journal.lock import Note
 from routebook.journal.manifest import read_removed
+from routebook.words import listed
 
 USUAL = "journal"  # its name in the data folder of a node
 _NAMED = 5
@@ -39,9 +40,8 @@ def locate(folder: Path) -> Path:
     if len(found) == 1:
         return found[0]
     if found:
-        names = ", ".join(path.name for path in found[:_NAMED])
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        raise NoJournal(f"{folder} is no journal, and has several in it; name one: {names}{more}")
+        names = listed([path.name for path in found], most=_NAMED)
+        raise NoJournal(f"{folder} is no journal, and has several in it; name one of {names}")
     raise NoJournal(
         f"there is no journal in {folder}; a node keeps it in the folder `{USUAL}` of its data"
         " folder (dataDir)"

@@ -12,6 +12,7 @@ from hashlib import blake2b
 
 from routebook.events import Event, KvChanged, StateRestated
 from routebook.journal.record import decode, encode, hash_of, type_mark
+from routebook.words import counted
 
 LONGEST = 1024
 _CUT = re.compile(r"\((\d+) characters, blake2b [0-9a-f]{16}\)")
@@ -68,4 +69,4 @@ def is_length(value: str) -> bool:
 def _length(value: str) -> str:
     cut_already = _CUT.fullmatch(value)
     count = int(cut_already[1]) if cut_already else len(value)
-    return f"({count} character{'' if count == 1 else 's'})"
+    return f"({counted(count, 'character')})"

@@ -89,7 +89,6 @@ async def _in_a_process(folder: Path, question: Question, limit: int) -> Before:
         *[sys.executable, "-m", "routebook.journal.before", *words],
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
-        process_group=0,  # not stopped with the node by Ctrl-C
     )
     try:
         os.setpriority(os.PRIO_PROCESS, child.pid, 5)

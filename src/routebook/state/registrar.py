@@ -26,6 +26,7 @@ from routebook.state.members import Members
 from routebook.state.model import MASTER, Group, Link, Member, Registration
 from routebook.state.room import no_room_for
 from routebook.state.topics import TOPICS_A_SLICE, TopicTable
+from routebook.words import listed
 
 MAPPINGS_A_SLICE = 200
 NAMED_IN_A_CONFLICT = 3
@@ -324,9 +325,7 @@ class Registrar:
         if not others:
             return []
         some = list(islice(named, min(others, NAMED_IN_A_CONFLICT)))  # the new one is the last
-        clusters = ", ".join(other.cluster for other in some)
-        if others > len(some):
-            clusters += f" and {others - len(some)} more"
+        clusters = listed([other.cluster for other in some], most=len(some), of=others)
         which = f"cluster {clusters} has" if others == 1 else f"clusters {clusters} have"
         return [
             self._facts.conflict(

@@ -36,6 +36,7 @@ from routebook.state.model import MASTER, Group, Link, Member, QueueShape, Regis
 from routebook.state.registrar import RegisterResult, Registrar, TableLimits
 from routebook.state.revision import Revision
 from routebook.state.topics import NAMES_A_SLICE, TOPICS_A_SLICE, TopicTable
+from routebook.words import listed
 
 GROUPS_A_SLICE = 200
 NAMED_IN_A_REFUSAL = 3
@@ -246,9 +247,7 @@ class RouteTable:
         no_room = self.account.refusal(host_of(peer), amount)
         if unknown or full or no_room:
             if unknown:
-                some = ", ".join(unknown[:NAMED_IN_A_REFUSAL])
-                more = len(unknown) - NAMED_IN_A_REFUSAL
-                named = f"{some} and {more} more" if more > 0 else some
+                named = listed(unknown, most=NAMED_IN_A_REFUSAL)
                 reason = f"no broker named {named} is registered"
             elif full:
                 limit = self._limits.route_entries

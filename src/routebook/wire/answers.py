@@ -19,12 +19,6 @@ PERM_WRITE = 2
 PERM_INHERIT = 1
 
 
-def permission_text(perm: int) -> str:
-    """``RW-``, as mqadmin writes it; the third letter is that new topics may inherit from it."""
-    bits = ((PERM_READ, "R"), (PERM_WRITE, "W"), (PERM_INHERIT, "X"))
-    return "".join(letter if perm & bit else "-" for bit, letter in bits)
-
-
 class BrokerGroup(
     msgspec.Struct,
     frozen=True,

@@ -10,11 +10,11 @@ and is too old to write all the same, is taken at its word.
 
 from itertools import combinations
 
+from routebook.words import counted, listed, span, to_second
 from routebook_spark.alerts.brokers import find_claim, said_since_ms
 from routebook_spark.alerts.bucket_state import BucketState, Claim, Dispute, Group, Node
 from routebook_spark.alerts.ledger import Kind, Subject
 from routebook_spark.alerts.skew import allowance_ms
-from routebook_spark.alerts.words import counted, listed, moment, span
 
 
 def compare(bucket: BucketState, group: Group, *, at_ms: int) -> None:
@@ -101,7 +101,7 @@ def _raise(bucket: BucketState, group: Group, dispute: Dispute, *, at_ms: int) -
     def telling(nodes: list[str]) -> str:
         return (
             f"{listed(nodes)} have disagreed about {broker} (cluster {cluster}) since"
-            f" {moment(since_ms)}: {_told_apart(views, nodes)}. `routebook compare` shows"
+            f" {to_second(since_ms)}: {_told_apart(views, nodes)}. `routebook compare` shows"
             " what they say now; see whether the broker reaches them all."
         )
 

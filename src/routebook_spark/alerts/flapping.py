@@ -5,9 +5,9 @@ A penalty is kept for each node; the alert is one for the broker, with the nodes
 
 from math import exp2, log2
 
+from routebook.words import counted, listed, span, to_second
 from routebook_spark.alerts.bucket_state import BucketState, Member
 from routebook_spark.alerts.ledger import Kind, Subject
-from routebook_spark.alerts.words import counted, listed, moment, span
 from routebook_spark.gold.flaps import (
     CALM_ENDS,
     CEILING,
@@ -52,7 +52,7 @@ def settle(bucket: BucketState, member: Member, *, now_ms: int) -> None:
             member.node,
             at_ms=calm_ms,
             sentence=f"{_name(member)} is steady again: it last came or went at"
-            f" {moment(member.penalty_ms)}.",
+            f" {to_second(member.penalty_ms)}.",
         )
 
 
@@ -88,7 +88,7 @@ def _raise(bucket: BucketState, member: Member, *, at_ms: int) -> None:
         evidence={
             "addr": member.addr,
             "transitions": times,
-            "first_at": moment(member.since_ms),
+            "first_at": to_second(member.since_ms),
             "penalty": penalty,
             "limit": round(limit),
         },

@@ -3,10 +3,10 @@
 Such notes come between the records of a trigger and are taken after them.
 """
 
+from routebook.words import span, to_second
 from routebook_spark.alerts.bucket_state import BucketState
 from routebook_spark.alerts.facts import Fact
 from routebook_spark.alerts.ledger import Kind, Subject
-from routebook_spark.alerts.words import moment, span
 
 NOTES = frozenset({"JournalUnreadable", "JournalReadable", "JournalQuiet"})
 
@@ -40,7 +40,9 @@ def heard(bucket: BucketState, name: str, *, at_ms: int) -> None:
 def _unreadable(bucket: BucketState, fact: Fact) -> None:
     node = bucket.nodes.get(fact.node)
     since_ms = fact.at_ms if node is None else min(node.clock_ms, fact.at_ms)
-    last = "" if node is None else f" The last record of it here is from {moment(node.clock_ms)}."
+    last = (
+        "" if node is None else f" The last record of it here is from {to_second(node.clock_ms)}."
+    )
     bucket.ledger.hold(
         _subject(fact.node),
         fact.folder or "",
@@ -69,8 +71,8 @@ def _quiet(bucket: BucketState, fact: Fact) -> None:
         at_ms=fact.at_ms,
         telling=lambda nodes: (
             f"Nothing has come from {fact.node} for {span(quiet_ms)}, and it was not stopped: its"
-            f" last record is from {moment(last_ms)}. It is down, not awake or cannot write, or its"
-            f" journal is no longer copied to {fact.folder}; `routebook health` asks the node."
+            f" last record is from {to_second(last_ms)}. It is down, not awake or cannot write, or"
+            f" its journal is no longer copied to {fact.folder}; `routebook health` asks the node."
         ),
         evidence={"sign": "quiet", "folder": fact.folder, "quiet_ms": quiet_ms},
     )

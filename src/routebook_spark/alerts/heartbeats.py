@@ -5,9 +5,9 @@ down whom it heard of at the end of each window, so silence shows as windows wit
 of them, and half of the timeout, is worth an alert.
 """
 
+from routebook.words import listed, span, to_second
 from routebook_spark.alerts.bucket_state import BucketState, Member, Node
 from routebook_spark.alerts.ledger import Kind, Subject
-from routebook_spark.alerts.words import listed, moment, span
 
 _WINDOWS = 1.75
 """Two, less what their ends may be off."""
@@ -98,7 +98,7 @@ def _silent(bucket: BucketState, member: Member, silent_ms: int, *, at_ms: int) 
 
     def telling(nodes: list[str]) -> str:
         return (
-            f"{_name(member)} has not been heard of since {moment(heard_ms)} at the latest on"
+            f"{_name(member)} has not been heard of since {to_second(heard_ms)} at the latest on"
             f" {listed(nodes)}, and is still listed there; after {span(member.timeout_ms)} it is"
             " dropped with its routes. See whether it runs, and whether it reaches the node."
         )

@@ -3,10 +3,10 @@
 Counted are brokers that are gone, not how often one left: who comes back is not lost.
 """
 
+from routebook.words import counted, span, to_second
 from routebook_spark.alerts.bucket_state import BucketState, Node
 from routebook_spark.alerts.facts import Fact
 from routebook_spark.alerts.ledger import Kind, Subject
-from routebook_spark.alerts.words import counted, moment, span
 
 UNWANTED = frozenset({"connection_closed", "expired", "idle", "not_confirmed"})
 """Causes nobody asked for."""
@@ -46,7 +46,8 @@ def look(bucket: BucketState, node: Node, *, now_ms: int) -> None:
             _subject(node),
             _LEAVES,
             at_ms=over_ms,
-            sentence=f"{node.name} has lost no more brokers since {moment(over_ms - WINDOW_MS)}.",
+            sentence=f"{node.name} has lost no more brokers since"
+            f" {to_second(over_ms - WINDOW_MS)}.",
         )
 
 
@@ -75,9 +76,9 @@ def _left(bucket: BucketState, node: Node, fact: Fact) -> None:
     def telling(nodes: list[str]) -> str:
         return (
             f"{node.name} lost {gone} of {counted(before, 'broker')} within"
-            f" {span(max(fact.at_ms - began_ms, 1000))}, from {moment(began_ms)} on, and nobody had"
-            " asked it to. That many hardly die at once: look at the network of the node first, and"
-            " at what other nodes say (`routebook compare`)."
+            f" {span(max(fact.at_ms - began_ms, 1000))}, from {to_second(began_ms)} on, and nobody"
+            " had asked it to. That many hardly die at once: look at the network of the node first,"
+            " and at what other nodes say (`routebook compare`)."
         )
 
     bucket.ledger.hold(
@@ -96,7 +97,7 @@ def _engaged(bucket: BucketState, node: Node, fact: Fact) -> None:
     def telling(nodes: list[str]) -> str:
         return (
             f"{silent} of {counted(live, 'broker')} of {node.name} fell silent at once, and its"
-            f" guard holds them for up to {span(hold_ms)} from {moment(fact.at_ms)} on. Look at"
+            f" guard holds them for up to {span(hold_ms)} from {to_second(fact.at_ms)} on. Look at"
             " the network of the node; `routebook guard` lists who is held, and `routebook guard"
             " release` lets them go."
         )

@@ -4,11 +4,11 @@ Alerts about a node are raised where it is at home.
 """
 
 from routebook.history.finding.witness import DEFAULT_WINDOW_MS
+from routebook.words import counted, span, to_second
 from routebook_spark.alerts import brokers, divergence, folders, heartbeats, mass_loss, waking
 from routebook_spark.alerts.bucket_state import BucketState, Node
 from routebook_spark.alerts.facts import Fact
 from routebook_spark.alerts.ledger import Kind, Subject, Telling
-from routebook_spark.alerts.words import counted, moment, span
 
 _AHEAD_MS = 5 * 60_000
 _OVERLAP_MS = 10_000
@@ -37,7 +37,7 @@ def repeated(bucket: BucketState, node: Node, fact: Fact) -> None:
             since_ms=fact.at_ms,
             at_ms=fact.at_ms,
             telling=lambda nodes: (
-                f"Record {fact.seq} of {node.name} came at {moment(fact.at_ms)}, after record"
+                f"Record {fact.seq} of {node.name} came at {to_second(fact.at_ms)}, after record"
                 f" {node.seq}: two nodes use this id, or it lost its data folder and counts anew."
                 " Its records are not watched as long as they repeat; give one of them another"
                 " nodeId, and the watch another checkpoint."
@@ -113,9 +113,9 @@ def _twice(bucket: BucketState, node: Node, fact: Fact) -> None:
         at_ms=fact.at_ms,
         telling=lambda nodes: (
             f"Two nodes write records as {node.name} at the same time, by their clocks, in two data"
-            f" folders: one of them at {moment(rival_ms)}, the other since"
-            f" {moment(node.life_ms)}. Only the latter is watched; give one of them another nodeId,"
-            " unless its clock was set back when its disk was replaced."
+            f" folders: one of them at {to_second(rival_ms)}, the other since"
+            f" {to_second(node.life_ms)}. Only the latter is watched; give one of them another"
+            " nodeId, unless its clock was set back when its disk was replaced."
         ),
         evidence={"life": node.life, "other": rival},
     )
@@ -172,9 +172,9 @@ def _lose_sight(bucket: BucketState, node: Node, fact: Fact, missing: int) -> No
         fact,
         since_ms,
         lambda nodes: (
-            f"{counted(missing, 'record')} of {node.name} from after {moment(since_ms)} are not in"
-            " its folder. What it knows since then is not watched until it restarts or states its"
-            " tables anew; see whether its segments are copied completely (`routebook journal"
+            f"{counted(missing, 'record')} of {node.name} from after {to_second(since_ms)} are not"
+            " in its folder. What it knows since then is not watched until it restarts or states"
+            " its tables anew; see whether its segments are copied completely (`routebook journal"
             " verify`)."
         ),
         missing,
@@ -217,7 +217,7 @@ def _started(bucket: BucketState, node: Node, fact: Fact) -> None:
     if fact.brokers:
         waking.restarted(node, since_ms=since_ms, at_ms=fact.at_ms)
     known = counted(fact.brokers or 0, "broker")
-    back = f"{node.name} is back since {moment(fact.at_ms)}, with {known} from before."
+    back = f"{node.name} is back since {to_second(fact.at_ms)}, with {known} from before."
     for kind in (Kind.NODE_KILLED,) if node.lost else (Kind.NODE_KILLED, Kind.RECORDS_LOST):
         bucket.ledger.release(
             Subject(kind, node=node.name), _JOURNAL, at_ms=fact.at_ms, sentence=back
@@ -237,13 +237,13 @@ def _killed(bucket: BucketState, node: Node, fact: Fact) -> None:
         since_ms=last_ms,
         at_ms=fact.at_ms,
         telling=lambda nodes: (
-            f"{node.name} ended without being stopped, at some moment after {moment(last_ms)}, and"
-            f" wrote again at {moment(fact.at_ms)}. What happened in between is not known; look"
-            " into its log and that of its machine for the reason (memory, power, kill)."
+            f"{node.name} ended without being stopped, at some moment after {to_second(last_ms)},"
+            f" and wrote again at {to_second(fact.at_ms)}. What happened in between is not known;"
+            " look into its log and that of its machine for the reason (memory, power, kill)."
         ),
         evidence={
             "last_seq": fact.last_seq,
-            "alive_at": moment(last_ms),
+            "alive_at": to_second(last_ms),
             "down_ms_at_most": max(fact.at_ms - last_ms, 0),
         },
     )
@@ -261,7 +261,7 @@ def _lost(bucket: BucketState, node: Node, fact: Fact) -> None:
         fact,
         since_ms,
         lambda nodes: (
-            f"{node.name} could not write {counted(count, 'record')} from {moment(since_ms)} on:"
+            f"{node.name} could not write {counted(count, 'record')} from {to_second(since_ms)} on:"
             " its disk is full, slow or broken. It serves all the same, and states its tables anew"
             " when it can; `routebook health` shows its journal."
         ),

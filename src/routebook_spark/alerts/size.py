@@ -3,9 +3,9 @@
 Estimated from the names, as the table ``capacity_forecast`` does.
 """
 
+from routebook.words import counted, listed, size
 from routebook_spark.alerts.bucket_state import BucketState, Claim, Group
 from routebook_spark.alerts.ledger import Kind, Subject
-from routebook_spark.alerts.words import counted, listed
 from routebook_spark.gold.forecast import FIXED_BYTES
 
 _CALM = 0.95
@@ -27,7 +27,7 @@ def look(bucket: BucketState, group: Group, node: str, *, at_ms: int) -> None:
             node,
             at_ms=at_ms,
             sentence=f"The registration of {broker} (cluster {cluster}) is down to"
-            f" {_megabytes(size_bytes)}.",
+            f" {size(size_bytes)}.",
         )
 
 
@@ -37,8 +37,8 @@ def _raise(bucket: BucketState, claim: Claim, size_bytes: int, *, at_ms: int) ->
     def telling(nodes: list[str]) -> str:
         return (
             f"The registration of {claim.broker} (cluster {claim.cluster}) with"
-            f" {counted(topics, 'topic')} is about {_megabytes(size_bytes)} on {listed(nodes)},"
-            f" {round(100 * size_bytes / limit_bytes)} % of the {_megabytes(limit_bytes)} a frame"
+            f" {counted(topics, 'topic')} is about {size(size_bytes)} on {listed(nodes)},"
+            f" {round(100 * size_bytes / limit_bytes)} % of the {size(limit_bytes)} a frame"
             " can hold; beyond that it is refused and the broker is dropped. Delete topics nobody"
             " uses, or move some to another broker."
         )
@@ -55,10 +55,6 @@ def _raise(bucket: BucketState, claim: Claim, size_bytes: int, *, at_ms: int) ->
             "limit_bytes": limit_bytes,
         },
     )
-
-
-def _megabytes(number: int) -> str:
-    return f"{number / (1 << 20):.1f} MiB"
 
 
 def _subject(group: Group) -> Subject:

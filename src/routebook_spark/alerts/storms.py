@@ -4,10 +4,10 @@ A node counts queries and writes the counts down at the end of each window. The 
 a window in which there were fewer.
 """
 
+from routebook.words import listed, to_second
 from routebook_spark.alerts.bucket_state import BucketState, Node
 from routebook_spark.alerts.facts import SHORTEST_WINDOW_MS, Fact
 from routebook_spark.alerts.ledger import Hold, Kind, Subject
-from routebook_spark.alerts.words import listed, moment
 
 _ALL = "all"
 
@@ -49,8 +49,8 @@ def _one(bucket: BucketState, node: Node, topic: str, fact: Fact, *, per_minute:
     def telling(nodes: list[str]) -> str:
         return (
             f"Clients ask {listed(nodes)} for {topic} {round(per_minute)} times a minute"
-            f" since {moment(began_ms)}, and no broker holds it. See who deployed last and whether"
-            f" the name is right (`routebook route {topic}`), or add the topic"
+            f" since {to_second(began_ms)}, and no broker holds it. See who deployed last and"
+            f" whether the name is right (`routebook route {topic}`), or add the topic"
             f" (`routebook topics add {topic}`)."
         )
 
@@ -74,8 +74,8 @@ def _many(bucket: BucketState, node: Node, fact: Fact, *, per_minute: float) -> 
     def telling(nodes: list[str]) -> str:
         return (
             f"Clients ask {node.name} for topics no broker holds {round(per_minute)} times a"
-            f" minute since {moment(began_ms)}. If it has few brokers (`routebook brokers`), they"
-            " have lost it; otherwise see who deployed last."
+            f" minute since {to_second(began_ms)}. If it has few brokers (`routebook brokers`),"
+            " they have lost it; otherwise see who deployed last."
         )
 
     bucket.ledger.hold(

@@ -10,11 +10,11 @@ and a node needs as long as it slept, but no more than a lease, to find out what
 from dataclasses import replace
 
 from routebook.heartbeats import DEFAULT_TIMEOUT_MS
+from routebook.words import counted, span, to_second
 from routebook_spark.alerts import divergence, heartbeats, mass_loss, skew
 from routebook_spark.alerts.bucket_state import BucketState, Node
 from routebook_spark.alerts.facts import AHEAD_MS, Fact
 from routebook_spark.alerts.ledger import Kind, Subject
-from routebook_spark.alerts.words import counted, moment, span
 
 _WAKING_MS = 5_000
 _SHORT_MS = 10_000
@@ -84,7 +84,7 @@ def steady(bucket: BucketState, node: Node, *, at_ms: int) -> None:
             Subject(Kind.NODE_STALLED, node=node.name),
             _STALL,
             at_ms=node.awake_ms + _STEADY_MS,
-            sentence=f"{node.name} has been awake since {moment(node.awake_ms)}.",
+            sentence=f"{node.name} has been awake since {to_second(node.awake_ms)}.",
         )
 
 
@@ -126,8 +126,8 @@ def _fell_silent(bucket: BucketState, node: Node, fact: Fact, *, upto_ms: int) -
         since_ms=since_ms,
         at_ms=upto_ms,
         telling=lambda nodes: (
-            f"{node.name} wrote nothing from {moment(since_ms)} to {moment(upto_ms)}, though it"
-            f" listed {counted(listed, 'broker')}: it was not awake, or could not write. What it"
+            f"{node.name} wrote nothing from {to_second(since_ms)} to {to_second(upto_ms)}, though"
+            f" it listed {counted(listed, 'broker')}: it was not awake, or could not write. What it"
             " knew meanwhile is not known; look into its log and that of its machine."
         ),
         evidence={"sign": "silence", "silent_ms": silent_ms},
@@ -153,7 +153,7 @@ def _slept(bucket: BucketState, node: Node, from_ms: int, to_ms: int, *, honest:
 
 def _let_go(bucket: BucketState, node: Node, from_ms: int, to_ms: int) -> None:
     """End what rests on the word of a node that sleeps."""
-    sentence = f"{node.name} was not awake from {moment(from_ms)} on."
+    sentence = f"{node.name} was not awake from {to_second(from_ms)} on."
     node.leaves, node.gone = [], []
     mass_loss.let_go(bucket, node, at_ms=from_ms, sentence=sentence)
     heartbeats.let_go(bucket, node, at_ms=from_ms, sentence=sentence)
@@ -173,11 +173,11 @@ def _tell_stall(
     if set_ms > _CLOCK_MS:
         what = (
             f"The machine of {node.name} slept, or its clock was set forward by {span(set_ms)},"
-            f" between {moment(from_ms)} and {moment(to_ms)}"
+            f" between {to_second(from_ms)} and {to_second(to_ms)}"
         )
     else:
         what = (
-            f"{node.name} was not awake from {moment(from_ms)} to {moment(to_ms)}"
+            f"{node.name} was not awake from {to_second(from_ms)} to {to_second(to_ms)}"
             f" ({span(asleep_ms)}): it answered nobody"
         )
     bucket.ledger.hold(

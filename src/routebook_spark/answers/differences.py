@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from routebook.history.telling.words import EXAMPLES
+from routebook.words import EXAMPLES
 from routebook_spark.answers.telling import member_changed, what_changed
 from routebook_spark.schemas import BOOLEAN, LONG, SHAPE, STRING, WITNESS, struct
 from routebook_spark.silver.intervals import holds

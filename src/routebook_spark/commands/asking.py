@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebook.cli.errors import Negative
-from routebook.history.times import AtTime, BadTime, exact, parse
+from routebook.history.times import AtTime, BadTime, parse
+from routebook.words import exact
 
 if TYPE_CHECKING:
     from routebook_spark.questions import Routebook
 
-_FORMS = "2026-11-15T03:12:04Z, -15m, -2h30m or now"
+_FORMS = "2026-11-15T03:12:04Z, 03:12, 15m, 2h30m or now"
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

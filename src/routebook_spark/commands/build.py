@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
+from rich.console import RenderableType
 
-from routebook.cli.output import Output, console, json_option, table_of
+from routebook.cli.columns import Column, Kind, documents_of, table_of
+from routebook.cli.output import Output, console, json_option
 from routebook_spark.commands.options import Engine, spark_options
 
 if TYPE_CHECKING:
@@ -30,15 +31,23 @@ def build(engine: Engine, full: bool, as_json: bool) -> None:
         Output(as_json).show(lambda: built, table=_table, data=_data)
 
 
-def _table(built: "Built") -> Table | str:
+COLUMNS = (
+    Column[Any]("table", "table", lambda stage: stage.table),
+    Column[Any]("rows", "rows", lambda stage: stage.rows, "{:,}".format, Kind.NUMBER),
+    Column[Any](
+        "seconds", "seconds", lambda stage: round(stage.seconds, 3), "{:.1f}".format, Kind.NUMBER
+    ),
+)
+
+
+def _table(built: "Built") -> RenderableType:
     if not built.stages:
         return "nothing is new: the tables are as they were"
     since = built.from_day or "the beginning"
     return table_of(
-        ["table", "rows", "seconds"],
-        [[stage.table, f"{stage.rows:,}", f"{stage.seconds:.1f}"] for stage in built.stages],
+        COLUMNS,
+        built.stages,
         title=f"made anew from {since} on, news of {', '.join(built.nodes)}",
-        right=["rows", "seconds"],
     )
 
 
@@ -46,8 +55,5 @@ def _data(built: "Built") -> Any:
     return {
         "from_day": None if built.from_day is None else str(built.from_day),
         "nodes": list(built.nodes),
-        "tables": [
-            {"table": stage.table, "rows": stage.rows, "seconds": round(stage.seconds, 3)}
-            for stage in built.stages
-        ],
+        "tables": documents_of(COLUMNS, built.stages),
     }

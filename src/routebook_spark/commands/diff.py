@@ -9,9 +9,10 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from routebook.cli.output import Output, json_option, table_of
+from routebook.cli.columns import Column, Kind, documents_of, table_of
+from routebook.cli.output import Output, json_option
 from routebook.cli.plain import word
-from routebook.history.telling.words import EXAMPLES, counted
+from routebook.words import EXAMPLES, counted, listed
 from routebook_spark.commands.asking import (
     fleet_option,
     known_nodes,
@@ -65,8 +66,8 @@ def diff(
     """Show which brokers and topics came, went or changed between two times.
 
     Not all that happened between them: a broker that left and came back is no difference. Times are
-    ISO times (2026-11-15T03:12:04Z; UTC without a zone), times before now (-15m, -2h30m, -1d) or
-    "now", by the clock of each node.
+    ISO times (2026-11-15T03:12:04Z; UTC without a zone), of the last 24 hours (08:30), before now
+    (15m, 2h30m, 1d) or "now", by the clock of each node.
     """
     with engine.lake("diff") as lake:
         from routebook_spark.questions import Routebook
@@ -105,29 +106,42 @@ def _shown(begin: datetime, end: datetime, nodes: Sequence[_Node]) -> Iterator[R
         elif not node.brokers:
             yield Text("no difference")
         else:
-            yield table_of(
-                ["cluster", "broker", "change", "members", "topics", "what"],
-                map(_row, node.brokers),
-                right=["topics"],
-            )
+            yield table_of(COLUMNS, node.brokers)
         for change in _COME_AND_GONE:
             row = node.changed(change)
             if row is not None:
                 yield Text(f"\n{counted(row.topics, 'topic')} {change}: {_named(row)}")
 
 
-def _row(row: "Row") -> tuple[object, ...]:
+def _what(row: "Row") -> str:
     ways = [way for way in row.ways or () if row.change == "changed"]
-    what = "\n".join(f"{way.what}: {counted(way.topics, 'topic')} ({_named(way)})" for way in ways)
-    return row.cluster, row.broker, row.change, "\n".join(row.members), row.topics, what
+    return "\n".join(f"{way.what}: {counted(way.topics, 'topic')} ({_named(way)})" for way in ways)
+
+
+COLUMNS = (
+    Column[Any]("cluster", "cluster", lambda row: row.cluster, drop=1),
+    Column[Any]("broker", "broker", lambda row: row.broker),
+    Column[Any]("change", "change", lambda row: row.change),
+    Column[Any]("members", "members", lambda row: list(row.members), "\n".join, Kind.PROSE),
+    Column[Any]("topics", "topics", lambda row: row.topics, kind=Kind.NUMBER),
+    Column[Any](None, "what", _what, kind=Kind.PROSE),
+    Column[Any](
+        "queues",
+        None,
+        lambda row: [
+            {
+                "what": way.what,
+                "topics": way.topics,
+                "examples": list(way.examples[:EXAMPLES]),
+            }
+            for way in row.ways or ()
+        ],
+    ),
+)
 
 
 def _named(row: "Row") -> str:
-    more = row.topics - len(row.examples)
-    names = list(row.examples)
-    if more:
-        return word(f"{', '.join(names)} and {more} more")
-    return word(" and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))))
+    return word(listed(row.examples, of=row.topics))
 
 
 def _document(begin: datetime, end: datetime, nodes: Sequence[_Node]) -> dict[str, Any]:
@@ -140,24 +154,7 @@ def _document(begin: datetime, end: datetime, nodes: Sequence[_Node]) -> dict[st
                 "node": node.name,
                 "known": node.unknown is None,
                 "why": node.unknown,
-                "brokers": [
-                    {
-                        "cluster": row.cluster,
-                        "broker": row.broker,
-                        "change": row.change,
-                        "members": list(row.members),
-                        "topics": row.topics,
-                        "queues": [
-                            {
-                                "what": way.what,
-                                "topics": way.topics,
-                                "examples": list(way.examples[:EXAMPLES]),
-                            }
-                            for way in row.ways or ()
-                        ],
-                    }
-                    for row in node.brokers
-                ],
+                "brokers": documents_of(COLUMNS, node.brokers),
                 "topics_came": _come_or_gone(node, "came"),
                 "topics_went": _come_or_gone(node, "went"),
             }

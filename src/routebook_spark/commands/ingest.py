@@ -1,7 +1,7 @@
 """``routebook spark ingest``: take sealed segments of journals into tables."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,8 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from routebook.cli.output import Output, console, json_option, say, table_of
+from routebook.cli.columns import Column, Kind, table_of
+from routebook.cli.output import Output, console, json_option, say
 from routebook.cli.plain import json_text, plain
 from routebook.cli.progress import progress_shown
 from routebook_spark.commands.options import Engine, spark_options
@@ -104,17 +105,25 @@ def result_table(result: "IngestResult") -> RenderableType:
         *((f"gaps: {kind}", count) for kind, count in sorted(result.gaps.items())),
         ("seconds", f"{result.seconds:.1f}"),
     ]
-    return Group(table_of(("INGEST", ""), rows, right=("",)), *_details(result))
+    return Group(table_of(_pair("INGEST", "", Kind.NUMBER), rows), *_details(result))
+
+
+def _pair(first: str, second: str, kind: Kind) -> Sequence[Column[tuple[object, object]]]:
+    return (
+        Column(None, first, lambda row: row[0], kind=Kind.PROSE),
+        Column(None, second, lambda row: row[1], kind=kind),
+    )
 
 
 def _details(result: "IngestResult") -> Iterator[RenderableType]:
     if result.quarantined:
         reasons = sorted(result.quarantined.items(), key=lambda item: -item[1])
         yield Text()
-        yield table_of(("IN QUARANTINE BECAUSE", "RECORDS"), reasons, right=("RECORDS",))
+        yield table_of(_pair("IN QUARANTINE BECAUSE", "RECORDS", Kind.NUMBER), reasons)
     if result.waiting:
         yield Text()
-        yield table_of(("NOT TAKEN YET", "WHY"), sorted(result.waiting.items())[:_SHOWN])
+        waiting = sorted(result.waiting.items())
+        yield table_of(_pair("NOT TAKEN YET", "WHY", Kind.PROSE), waiting[:_SHOWN])
         if len(result.waiting) > _SHOWN:
             yield Text(f"and {len(result.waiting) - _SHOWN} more, in the table segments")
     for remark in result.remarks:

@@ -9,10 +9,12 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from routebook.cli.columns import Column, Kind, documents_of, table_of
 from routebook.cli.errors import NO
-from routebook.cli.output import Output, json_option, table_of
+from routebook.cli.output import Output, json_option
 from routebook.cli.plain import word
-from routebook.history.telling.words import MASTER, permission
+from routebook.cli.route_tables import role
+from routebook.words import permission
 from routebook_spark.commands.asking import (
     Nodes,
     fleet_option,
@@ -64,8 +66,8 @@ def route(
     Where nobody knows whether a node answered at that time, what it knew last is told as probable,
     or nothing, with the reason.
 
-    Times are ISO times (2026-11-15T03:12:04Z; UTC without a zone), times before now (-15m, -2h30m,
-    -1d) or "now", by the clock of each node.
+    Times are ISO times (2026-11-15T03:12:04Z; UTC without a zone), of the last 24 hours (08:30),
+    before now (15m, 2h30m, 1d) or "now", by the clock of each node.
 
     Exit code 1 when no node had a route.
     """
@@ -110,6 +112,38 @@ def _routes(
         yield from _route(f"{word(topic)} at {word(name)}, {shown(moment)}", parts)
 
 
+MEMBERS = (
+    Column[Any](None, "cluster", lambda row: row[0].cluster, drop=2),
+    Column[Any](None, "broker", lambda row: row[0].broker),
+    Column[Any](None, "id", lambda row: row[1], kind=Kind.NUMBER),
+    Column[Any](None, "role", lambda row: role(row[1]), drop=1),
+    Column[Any](None, "address", lambda row: row[2]),
+    Column[Any](
+        None,
+        "confirmed",
+        lambda row: Text("no", style="bold yellow") if row[2] in row[0].unconfirmed else "yes",
+    ),
+)
+
+PARTS = (
+    Column[Any]("cluster", None, lambda part: part.cluster),
+    Column[Any]("broker", "broker", lambda part: part.broker),
+    Column[Any](
+        "addresses", None, lambda part: {str(i): addr for i, addr in sorted(part.addrs.items())}
+    ),
+    Column[Any]("unconfirmed", None, lambda part: list(part.unconfirmed)),
+    Column[Any]("read", "read", lambda part: part.read_queues, kind=Kind.NUMBER),
+    Column[Any]("write", "write", lambda part: part.write_queues, kind=Kind.NUMBER),
+    Column[Any]("perm", None, lambda part: part.perm),
+    Column[Any]("permission", "permission", lambda part: permission(part.perm)),
+    Column[Any]("sys_flag", None, lambda part: part.flags),
+    Column[Any]("since", "since", lambda part: shown(part.since)),
+    Column[Any]("since_seq", None, lambda part: part.since_seq),
+    Column[Any]("cause", "cause", lambda part: part.cause, kind=Kind.PROSE, drop=1),
+)
+"""A table has the members apart from what they hold."""
+
+
 def _route(title: str, parts: Sequence["Row"]) -> Iterator[RenderableType]:
     told, why = parts[0].told, _why(parts[0])
     if parts[0].broker is None:
@@ -121,38 +155,10 @@ def _route(title: str, parts: Sequence["Row"]) -> Iterator[RenderableType]:
         yield Text(f"{title}: probably, because {why}\n", style="bold yellow")
     else:
         yield Text(f"{title}\n", style="bold")
-    yield table_of(
-        ["cluster", "broker", "id", "role", "address", "confirmed"],
-        (
-            (
-                part.cluster,
-                part.broker,
-                broker_id,
-                "master" if broker_id == MASTER else "slave",
-                addr,
-                Text("no", style="bold yellow") if addr in part.unconfirmed else "yes",
-            )
-            for part in parts
-            for broker_id, addr in sorted(part.addrs.items())
-        ),
-        right=["id"],
-    )
+    members = ((part, *member) for part in parts for member in sorted(part.addrs.items()))
+    yield table_of(MEMBERS, members)
     yield Text()
-    yield table_of(
-        ["broker", "read", "write", "permission", "since", "cause"],
-        (
-            (
-                part.broker,
-                part.read_queues,
-                part.write_queues,
-                permission(part.perm),
-                shown(part.since),
-                part.cause,
-            )
-            for part in parts
-        ),
-        right=["read", "write"],
-    )
+    yield table_of(PARTS, parts)
     yield Text(f"\nAs of record {parts[0].seq}, at {shown(parts[0].as_of)}.")
     if parts[0].partial:
         yield Text(
@@ -181,22 +187,5 @@ def _node_document(parts: Sequence["Row"]) -> dict[str, Any]:
         "partial": first.partial,
         "seq": first.seq,
         "as_of": None if first.as_of is None else shown(first.as_of),
-        "brokers": [
-            {
-                "cluster": part.cluster,
-                "broker": part.broker,
-                "addresses": {str(i): addr for i, addr in sorted(part.addrs.items())},
-                "unconfirmed": list(part.unconfirmed),
-                "read": part.read_queues,
-                "write": part.write_queues,
-                "perm": part.perm,
-                "permission": permission(part.perm),
-                "sys_flag": part.flags,
-                "since": shown(part.since),
-                "since_seq": part.since_seq,
-                "cause": part.cause,
-            }
-            for part in parts
-            if part.broker is not None
-        ],
+        "brokers": documents_of(PARTS, (part for part in parts if part.broker is not None)),
     }

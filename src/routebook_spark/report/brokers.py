@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from routebook.words import listed
 from routebook_spark.report import plots, words
 from routebook_spark.report.facts import (
     Availability,
@@ -231,7 +232,7 @@ def _who_went(incident: Incident, number: int) -> Sequence[str]:
     )
     causes = sorted({words.why_left(each.cause) for each in incident.outages})
     brokers = counted(about("incident_brokers", number), len(incident.outages), "broker")
-    return (brokers, " went ", *when, f": {words.listed(causes)}.")
+    return (brokers, " went ", *when, f": {listed(causes)}.")
 
 
 def _how_long(incident: Incident, number: int) -> Sequence[str]:

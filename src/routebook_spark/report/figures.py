@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any
 
+from routebook.words import plural
 from routebook_spark.report import words
 from routebook_spark.report.html import Html, element, joined
 
@@ -46,7 +47,7 @@ def written(value: Value) -> str:
 
 def counted(name: str, count: int, noun: str) -> Html:
     """As in ``1 topic`` and ``2 topics``."""
-    return joined(told(name, count), " ", noun if count == 1 else f"{noun}s")
+    return joined(told(name, count), " ", plural(count, noun))
 
 
 def about(*names: object) -> str:

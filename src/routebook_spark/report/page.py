@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
+from routebook.words import listed
 from routebook_spark.report import brokers, nodes, topics, words
 from routebook_spark.report.facts import Convergence, FleetReport, Period, Report
 from routebook_spark.report.figures import about, counted, named, told
@@ -91,7 +92,7 @@ def _header(report: Report) -> Html:
 
 
 def _named_fleets(fleets: Sequence[FleetReport]) -> Iterable[str]:
-    names = words.listed([part.fleet for part in fleets], most=6)
+    names = listed([part.fleet for part in fleets], most=6)
     return (
         " ",
         counted("fleets", len(fleets), "fleet"),
@@ -103,7 +104,7 @@ def _named_fleets(fleets: Sequence[FleetReport]) -> Iterable[str]:
 
 def _told_part(part: Part, *, several: bool) -> Html:
     told_by = part.facts.quality.nodes
-    names = words.listed([node.node for node in told_by], most=6)
+    names = listed([node.node for node in told_by], most=6)
     fleet = part.facts.fleet
     which = [] if fleet == DEFAULT_FLEET and not several else ["Fleet ", named(fleet), ". "]
     witnesses = (

@@ -1,9 +1,9 @@
 """How the report writes numbers, spans of time, instants and causes."""
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
 
+from routebook import words
 from routebook.history.telling.words import members, queues
 
 NOTHING = "–"
@@ -71,7 +71,7 @@ _UNITS_OF_TIME = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second")
 def step(seconds: int) -> str:
     """What comes after ``each``: ``second``, ``5 minutes``, ``day``."""
     size, noun = next(each for each in _UNITS_OF_TIME if seconds % each[0] == 0)
-    return noun if seconds == size else f"{seconds // size} {noun}s"
+    return noun if seconds == size else words.counted(seconds // size, noun)
 
 
 def number(value: float | None, digits: int = 0) -> str:
@@ -79,7 +79,7 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    return f"{number(count)} {noun if count == 1 else noun + 's'}"
+    return f"{number(count)} {words.plural(count, noun)}"
 
 
 def percent(share: float | None) -> str:
@@ -99,38 +99,13 @@ def span(seconds: float | None) -> str:
     """``850 ms``, ``4.2 s``, ``30 s``, ``4 min 10 s``, ``2 h 5 min``, ``3 d 4 h``."""
     if seconds is None:
         return NOTHING
-    if seconds < 0:
-        return f"−{span(-seconds)}"
-    if seconds < 1:
-        return "0 s" if seconds < 0.0005 else f"{seconds * 1000:.0f} ms"
-    if seconds < 10:
-        return f"{seconds:.1f}".removesuffix(".0") + " s"
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return _two(whole, 60, ("min", "s"))
-    if whole < 86_400:
-        return _two(whole // 60, 60, ("h", "min"))
-    return _two(whole // 3600, 24, ("d", "h"))
-
-
-def _two(count: int, per: int, units: tuple[str, str]) -> str:
-    rest = f" {count % per} {units[1]}" if count % per else ""
-    return f"{count // per} {units[0]}{rest}"
+    told = words.span(round(1000 * seconds))
+    return "0 s" if told == "0 ms" else told.replace("-", "−")
 
 
 def size(count: float | None) -> str:
     """``812 B``, ``3.4 KiB``, ``12 MiB``."""
-    if count is None:
-        return NOTHING
-    if count < 0:
-        return f"−{size(-count)}"
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024 or unit == "MiB":
-            break
-        count /= 1024
-    return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
+    return NOTHING if count is None else words.size(count).replace("-", "−")
 
 
 def instant(at: datetime | None) -> str:
@@ -153,12 +128,3 @@ def shortened(name: str, length: int = MAX_NAME) -> str:
 def member(broker: str, broker_id: int) -> str:
     """A master by its name alone."""
     return broker if broker_id == 0 else f"{broker} (id {broker_id})"
-
-
-def listed(names: Sequence[str], *, most: int = 3) -> str:
-    """``a``, ``a and b``, ``a, b, c and 7 more``."""
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {number(len(names) - most)} more"
-    if len(names) > 1:
-        return f"{', '.join(names[:-1])} and {names[-1]}"
-    return "".join(names)

@@ -9,8 +9,9 @@ from routebook.audit.view import NodeView
 from routebook.client.errors import CannotConnect
 from routebook.client.routes import TopicRoute
 from routebook.wire.address import Address
-from routebook.wire.answers import BrokerGroup, TopicQueues, permission_text
+from routebook.wire.answers import BrokerGroup, TopicQueues
 from routebook.wire.registration import MappingInfo
+from routebook.words import permission
 from support.views import N1, N2, N3, group, queues, route, view
 
 A, B = group("broker-a"), group("broker-b")
@@ -279,4 +280,4 @@ def test_a_newer_view_replaces_what_it_was_asked_for() -> None:
 
 @pytest.mark.parametrize(("perm", "text"), [(0, "---"), (2, "-W-"), (4, "R--"), (7, "RWX")])
 def test_permissions_are_shown_as_mqadmin_shows_them(perm: int, text: str) -> None:
-    assert permission_text(perm) == text
+    assert permission(perm) == text

@@ -1,7 +1,8 @@
 """All checks together: silent on a healthy cluster, readable on a large one."""
 
 from routebook.audit.doctor import diagnose
-from routebook.audit.findings import EXAMPLES, Finding, Severity, counted, examples, in_order
+from routebook.audit.findings import EXAMPLES, Finding, Severity, examples, in_order
+from routebook.words import counted
 from support.views import N1, N2, group, queues, survey, view
 
 A = group("broker-a", {0: "192.168.2.1:10911", 1: "192.168.2.2:10911"})

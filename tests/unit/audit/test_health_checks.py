@@ -76,21 +76,21 @@ CLOCK_SET = {"from_ms": SAID, "to_ms": SAID, "longest_ms": 0, "clock_ms": -90_00
             {"stalls": {"count": 2, "paused_ms": 140_000, "last": STALLED}},
             "node-stalled",
             Severity.WARNING,
-            "last from 2026-01-01T12:57:40Z for 2 min",
+            "last from 2026-01-01T12:57:40Z for 2 min 15 s",
             id="stalled",
         ),
         pytest.param(
             {"stalls": {"count": 1, "paused_ms": 135_000, "last": LONG_AGO}},
             "node-stalled",
             Severity.INFO,
-            "last from 1970-01-01T00:00:01Z for 2 min",
+            "last from 1970-01-01T00:00:01Z for 2 min 15 s",
             id="stalled-long-ago",
         ),
         pytest.param(
             {"stalls": {"count": 1, "paused_ms": 0, "last": CLOCK_SET}},
             "node-stalled",
             Severity.WARNING,
-            "last its clock was set by 90.0 s, at 2026-01-01T13:00:00Z",
+            "last its clock was set by 1 min 30 s, at 2026-01-01T13:00:00Z",
             id="clock-set",
         ),
         pytest.param(
@@ -137,7 +137,7 @@ def test_a_relay_among_the_nodes_is_told(outage_ms: int | None, severity: Severi
     )
     (found,) = health.relays(reporting(RelayReport(said, {})))
     assert found.severity is severity
-    assert "its oldest answer is 95.2 s old" in found.evidence
+    assert "its oldest answer is 1 min 35 s old" in found.evidence
     assert "-n '10.0.0.1:9876;10.0.0.2:9876'" in found.remedy
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from routebook.history.times import AtSeq, AtTime, BadTime, day, exact, parse, span, time_of_day
+from routebook.history.times import AtSeq, AtTime, BadTime, parse
+from routebook.words import day, exact, span, time_of_day
 from support.stories import ms
 
 NOW_MS = ms("12:00:00")
@@ -55,8 +56,8 @@ def test_what_is_no_moment_is_refused_with_what_would_be_one(text: str, reason: 
     with pytest.raises(BadTime) as refused:
         parse(text, now_ms=NOW_MS)
     assert str(refused.value) == (
-        f"{text!r} is no moment: {reason}; write 2026-11-15T03:12:04Z, -15m, -2h30m, seq:1234 or"
-        " now"
+        f"{text!r} is no moment: {reason}; write 2026-11-15T03:12:04Z, 03:12, 15m, 2h30m,"
+        " seq:1234 or now"
     )
 
 
@@ -96,3 +97,31 @@ def test_a_time_far_beyond_any_calendar_can_still_be_shown() -> None:
 )
 def test_a_span_is_shown_in_its_two_largest_units(duration_ms: int, shown: str) -> None:
     assert span(duration_ms) == shown
+
+
+MORNING_MS = ms("08:30:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("08:30", "2026-11-15T08:30:00Z"),  # now
+        ("08:29:15", "2026-11-15T08:29:15Z"),
+        ("8:15", "2026-11-15T08:15:00Z"),
+        ("08:31", "2026-11-14T08:31:00Z"),  # yesterday: today's is still to come
+        ("23:00Z", "2026-11-14T23:00:00Z"),
+        ("10:15+02:00", "2026-11-15T08:15:00Z"),
+        ("00:10+02:00", "2026-11-14T22:10:00Z"),
+        ("15m", "2026-11-15T08:15:00Z"),
+        ("-15m", "2026-11-15T08:15:00Z"),
+        ("1d2h", "2026-11-14T06:30:00Z"),
+    ],
+)
+def test_a_moment_of_the_last_hours_is_told_briefly(text: str, moment: str) -> None:
+    assert str(parse(text, now_ms=MORNING_MS)) == moment
+
+
+@pytest.mark.parametrize("text", ["24:00", "08:60", "8:3", "08:30pm"])
+def test_what_looks_like_a_time_of_day_and_is_none(text: str) -> None:
+    with pytest.raises(BadTime, match=r"03:12, 15m"):
+        parse(text, now_ms=MORNING_MS)

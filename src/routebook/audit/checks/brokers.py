@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from routebook.audit.compare import MISSING, Kind
-from routebook.audit.findings import Finding, Severity, counted, examples
+from routebook.audit.findings import Finding, Severity, examples
 from routebook.audit.survey import Member, Survey, groups_of
 from routebook.client.routes import TopicRoute
 from routebook.wire.address import Address
 from routebook.wire.answers import BrokerGroup, TopicQueues
+from routebook.words import counted
 
 
 def takes_messages(route: TopicRoute, queues: TopicQueues) -> bool:

@@ -1,13 +1,13 @@
 """What nodes say is wrong with themselves. Only Routebook's own can tell."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
-from routebook.audit.findings import Finding, Severity, counted, examples
+from routebook.audit.findings import Finding, Severity, examples
 from routebook.audit.health import Health, LastStall, RelayReport, Report, is_foreign
 from routebook.audit.survey import Survey
 from routebook.client.errors import NameServerError, NodeError
 from routebook.wire.address import Address
+from routebook.words import counted, span, to_second
 
 LATELY_MS = 3_600_000
 
@@ -21,7 +21,7 @@ def guard_holds(survey: Survey) -> Iterator[Finding]:
         held = sorted(guard.held, key=lambda one: (one.broker, one.broker_id))
         lines = [
             f"{one.broker} (id {one.broker_id}, {one.cluster}) at {one.addr}: silent for"
-            f" {_seconds(one.silent_ms)}"
+            f" {span(one.silent_ms)}"
             for one in held
         ]
         yield Finding(
@@ -29,8 +29,8 @@ def guard_holds(survey: Survey) -> Iterator[Finding]:
             Severity.ERROR,
             f"node {node}",
             (
-                f"{guard.number_held} of {counted(health.brokers, 'broker')} are"
-                f" silent past their time and still in its routes, until {_moment(guard.until_ms)}",
+                f"{guard.number_held} of {counted(health.brokers, 'broker')} are silent"
+                f" past their time and still in its routes, until {to_second(guard.until_ms)}",
                 *examples(lines),
             ),
             f"Most likely {node} is cut off from its brokers: look at the network between them."
@@ -82,7 +82,7 @@ def unconfirmed_brokers(survey: Survey) -> Iterator[Finding]:
                 (
                     f"{health.unconfirmed} of {counted(health.brokers, 'broker')} are known from"
                     " before its restart only, and have not been heard of since",
-                    f"it started {_seconds(health.uptime_ms)} ago",
+                    f"it started {span(health.uptime_ms)} ago",
                 ),
                 "Brokers confirm themselves within 30 seconds; one that does not is dropped when"
                 " its time is up. See whether they run and can connect to the node.",
@@ -103,7 +103,7 @@ def stalled_nodes(survey: Survey) -> Iterator[Finding]:
             f"node {node}",
             (
                 f"{counted(stalls.count, 'time')} since it started,"
-                f" {_seconds(health.uptime_ms)} ago, it listened to nobody",
+                f" {span(health.uptime_ms)} ago, it listened to nobody",
                 f"last {_stall(stalls.last)}",
             ),
             "Meanwhile clients had to ask another node, and nothing it says of that time is"
@@ -147,9 +147,9 @@ def relays(survey: Survey) -> Iterator[Finding]:
         health = found.health
         lines = ["it is a relay, not a NameServer: what it says comes from its cache"]
         if health.oldest_ms is not None:
-            lines.append(f"its oldest answer is {_seconds(health.oldest_ms)} old")
+            lines.append(f"its oldest answer is {span(health.oldest_ms)} old")
         if health.outage_ms is not None:
-            lines.append(f"no NameServer has answered it for {_seconds(health.outage_ms)}")
+            lines.append(f"no NameServer has answered it for {span(health.outage_ms)}")
         nameservers = ";".join(health.nameservers)
         yield Finding(
             "relay-asked",
@@ -168,24 +168,7 @@ def _reported(survey: Survey) -> Iterator[tuple[Address, Health]]:
 
 
 def _stall(last: LastStall) -> str:
-    began = _moment(last.from_ms)
+    began = to_second(last.from_ms)
     if not last.longest_ms:
-        return f"its clock was set by {_seconds(abs(last.clock_ms))}, at {began}"
-    return f"from {began} for {_seconds(max(last.to_ms - last.from_ms, last.longest_ms))}"
-
-
-def _moment(wall_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(wall_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):
-        return f"{wall_ms} ms"
-
-
-def _seconds(ms: int) -> str:
-    """In the largest unit that leaves a number to be read."""
-    seconds = ms / 1000
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h"
+        return f"its clock was set by {span(abs(last.clock_ms))}, at {began}"
+    return f"from {began} for {span(max(last.to_ms - last.from_ms, last.longest_ms))}"

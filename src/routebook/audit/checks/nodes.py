@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from routebook.audit.compare import Kind
-from routebook.audit.findings import Finding, Severity, counted, examples
+from routebook.audit.findings import Finding, Severity, examples
 from routebook.audit.health import RelayReport
 from routebook.audit.survey import Survey
+from routebook.words import counted
 
 
 def silent_nodes(survey: Survey) -> Iterator[Finding]:

@@ -6,11 +6,12 @@ However many topics a check concerns, it is one finding; drained brokers are one
 from collections.abc import Callable, Iterator, Mapping
 
 from routebook.audit.checks.brokers import takes_messages
-from routebook.audit.findings import Finding, Severity, counted, examples
+from routebook.audit.findings import Finding, Severity, examples
 from routebook.audit.survey import Survey
 from routebook.client.routes import TopicRoute
 from routebook.wire.address import Address
-from routebook.wire.answers import TopicQueues, permission_text
+from routebook.wire.answers import TopicQueues
+from routebook.words import counted, permission
 
 SKEW = 2  # times as many queues on one broker as on another
 
@@ -66,9 +67,7 @@ def _shut(survey: Survey, node: Address, route: TopicRoute) -> list[TopicQueues]
 
 
 def _told(shut: list[TopicQueues]) -> str:
-    return ", ".join(
-        f"{q.broker} {permission_text(q.perm)} {q.write_queues} write queues" for q in shut
-    )
+    return ", ".join(f"{q.broker} {permission(q.perm)} {q.write_queues} write queues" for q in shut)
 
 
 def _is_taken(
@@ -132,7 +131,7 @@ def partly_read_only(survey: Survey) -> Iterator[Finding]:
         if not any(takes_messages(route, queues) for queues in route.queues):
             return None
         shut = [
-            f"{q.broker} {permission_text(q.perm)}"
+            f"{q.broker} {permission(q.perm)}"
             for q in _offered(route)
             if not q.writable
             and q.broker not in drained[node]
@@ -154,7 +153,7 @@ def write_only(survey: Survey) -> Iterator[Finding]:
         if any(map(_readable, route.queues)):
             return None
         written = [q for q in route.queues if takes_messages(route, q)]
-        return ", ".join(f"{q.broker} {permission_text(q.perm)}" for q in written) or None
+        return ", ".join(f"{q.broker} {permission(q.perm)}" for q in written) or None
 
     yield from _found(
         survey,
@@ -171,7 +170,7 @@ def closed(survey: Survey) -> Iterator[Finding]:
     def judged(_: Address, route: TopicRoute) -> str | None:
         if not route.queues or _offered(route):
             return None
-        return ", ".join(f"{q.broker} {permission_text(q.perm)}" for q in route.queues)
+        return ", ".join(f"{q.broker} {permission(q.perm)}" for q in route.queues)
 
     yield from _found(
         survey,

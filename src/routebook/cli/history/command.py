@@ -17,7 +17,7 @@ from routebook.cli.history import routes as views
 from routebook.cli.history.routes import Origin
 from routebook.cli.history.sources import Source, sources
 from routebook.cli.nameservers import Asking, asking_options
-from routebook.cli.output import Output, json_option, say
+from routebook.cli.output import Output, json_option, say, warn
 from routebook.cli.progress import OnProgress, progress_shown
 from routebook.history import questions
 from routebook.history.comparing.comparison import comparison_of
@@ -81,7 +81,7 @@ class _Answering:
         for journal in self.journals:
             self.troubles += (f"{journal.node}: {each}" for each in journal.damage.sentences())
         for trouble in self.troubles:
-            say(f"Warning: {trouble}")
+            warn(f"{trouble}")
         if self.troubles:
             raise click.exceptions.Exit(NO)
 
@@ -142,8 +142,8 @@ def _show(output: Output, shown: RenderableType, data: Any) -> None:
 def history() -> None:
     """Ask journals what a node knew, when, and why.
 
-    Moments are ISO times (2026-11-15T03:12:04Z; UTC without a zone), times before now (-15m,
-    -2h30m, -1d), sequence numbers of records (seq:1234) or "now".
+    Moments are ISO times (2026-11-15T03:12:04Z; UTC without a zone), times of the last 24 hours
+    (08:30), times before now (15m, 2h30m, 1d), sequence numbers of records (seq:1234) or "now".
 
     Exit code 1 when there is no answer, or when a journal is damaged.
     """

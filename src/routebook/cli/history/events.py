@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from routebook.cli.columns import Column, Kind, documents_of, table_of
 from routebook.cli.history.routes import Origin, origins_document
-from routebook.cli.output import table_of
 from routebook.cli.plain import one_line, word
 from routebook.history.comparing.comparison import ClockTold, ComparisonAnswer
 from routebook.history.comparing.divergences import Blind, BrokerClaim, Claim, Divergence, Ending
@@ -16,9 +16,9 @@ from routebook.history.comparing.skew import Skew
 from routebook.history.telling.explain import Line, as_text
 from routebook.history.telling.sentences import sentence, silence_sentence
 from routebook.history.telling.sessions import BrokerHistory, Session
-from routebook.history.telling.words import EXAMPLES, counted, listed, members, short_queues
-from routebook.history.times import exact, span, to_second
+from routebook.history.telling.words import members, short_queues
 from routebook.journal.record import Record
+from routebook.words import EXAMPLES, counted, exact, listed, span, to_second
 
 _MOST_REMARKS = 20
 
@@ -31,49 +31,73 @@ def sessions(answers: Iterable[tuple[str, BrokerHistory]]) -> Iterator[Renderabl
         if number:
             yield Text()
         yield Text(f"{node}\n", style="bold")
-        yield table_of(
-            [
-                "from",
-                "to",
-                "lasted",
-                "unseen",
-                "cluster",
-                "id",
-                "address",
-                "began",
-                "ended because",
-                "connections",
-                "heartbeats",
-                "median gap",
-                "longest gap",
-                "near misses",
-            ],
-            map(_session_row, found.sessions),
-            right=["lasted", "unseen", "id", "connections", "heartbeats", "near misses"],
-        )
+        yield table_of(SESSIONS, found.sessions)
         yield from _remarks("conflicts", found.conflicts)
         yield from _remarks("refused requests", found.refusals)
 
 
-def _session_row(session: Session) -> tuple[object, ...]:
-    beats = session.heartbeats
-    origin = f" from {session.peer}" if session.peer else ""
-    return (
-        to_second(session.began_ms),
-        None if session.ended_ms is None else to_second(session.ended_ms),
-        span(session.lasted_ms),
-        span(session.unseen_ms) if session.unseen_ms else None,
-        session.cluster,
-        session.broker_id,
-        session.addr,
-        f"{session.began}{origin}",
-        session.ended or None,
-        session.connections,
-        beats.count,
-        None if beats.median_ms is None else span(beats.median_ms),
-        None if beats.longest_ms is None else span(beats.longest_ms),
-        Text(str(beats.near_misses), style="bold yellow" if beats.near_misses else ""),
-    )
+def _began(session: Session) -> str:
+    return f"{session.began} from {session.peer}" if session.peer else session.began
+
+
+SESSIONS = (
+    Column[Session]("from", "from", lambda session: session.began_ms, kind=Kind.MOMENT),
+    Column[Session]("to", "to", lambda session: session.ended_ms, kind=Kind.MOMENT, drop=6),
+    Column[Session]("lasted_ms", "lasted", lambda session: session.lasted_ms, span, Kind.NUMBER),
+    Column[Session](
+        "unseen_ms",
+        "unseen",
+        lambda session: session.unseen_ms,
+        shown=lambda unseen_ms: span(unseen_ms) if unseen_ms else None,
+        kind=Kind.NUMBER,
+        drop=5,
+    ),
+    Column[Session]("cluster", "cluster", lambda session: session.cluster, drop=3),
+    Column[Session]("broker_id", "id", lambda session: session.broker_id, kind=Kind.NUMBER),
+    Column[Session]("address", "address", lambda session: session.addr),
+    Column[Session]("began", None, lambda session: session.began),
+    Column[Session]("peer", None, lambda session: session.peer or None),
+    Column[Session](None, "began", _began, kind=Kind.PROSE, drop=4),
+    Column[Session](
+        "cause", None, lambda session: session.ended_cause.value if session.ended_cause else None
+    ),
+    Column[Session](
+        "ended", "ended because", lambda session: session.ended or None, kind=Kind.PROSE
+    ),
+    Column[Session](
+        "connections", "connections", lambda session: session.connections, kind=Kind.NUMBER, drop=1
+    ),
+    Column[Session]("timeout_ms", None, lambda session: session.timeout_ms),
+    Column[Session](
+        "heartbeats.count",
+        "heartbeats",
+        lambda session: session.heartbeats.count,
+        kind=Kind.NUMBER,
+        drop=1,
+    ),
+    Column[Session](
+        "heartbeats.median_gap_ms",
+        "median gap",
+        lambda session: session.heartbeats.median_ms,
+        shown=span,
+        drop=2,
+    ),
+    Column[Session](
+        "heartbeats.longest_gap_ms",
+        "longest gap",
+        lambda session: session.heartbeats.longest_ms,
+        shown=span,
+        drop=7,
+    ),
+    Column[Session](
+        "heartbeats.near_misses",
+        "near misses",
+        lambda session: session.heartbeats.near_misses,
+        shown=lambda number: Text(str(number), style="bold yellow" if number else ""),
+        kind=Kind.NUMBER,
+        drop=8,
+    ),
+)
 
 
 def _remarks(title: str, records: Sequence[Record]) -> Iterator[RenderableType]:
@@ -95,7 +119,7 @@ def sessions_document(
         "nodes": [
             {
                 "node": node,
-                "sessions": [_session_document(session) for session in found.sessions],
+                "sessions": documents_of(SESSIONS, found.sessions),
                 "conflicts": [_remark_document(record) for record in found.conflicts],
                 "refusals": [_remark_document(record) for record in found.refusals],
                 "silences": [
@@ -111,31 +135,6 @@ def sessions_document(
             }
             for node, found in answers
         ],
-    }
-
-
-def _session_document(session: Session) -> dict[str, Any]:
-    beats = session.heartbeats
-    return {
-        "cluster": session.cluster,
-        "broker_id": session.broker_id,
-        "address": session.addr,
-        "from": exact(session.began_ms),
-        "to": None if session.ended_ms is None else exact(session.ended_ms),
-        "lasted_ms": session.lasted_ms,
-        "unseen_ms": session.unseen_ms,
-        "began": session.began,
-        "peer": session.peer or None,
-        "cause": session.ended_cause.value if session.ended_cause else None,
-        "ended": session.ended or None,
-        "connections": session.connections,
-        "timeout_ms": session.timeout_ms,
-        "heartbeats": {
-            "count": beats.count,
-            "median_gap_ms": beats.median_ms,
-            "longest_gap_ms": beats.longest_ms,
-            "near_misses": beats.near_misses,
-        },
     }
 
 
@@ -156,7 +155,7 @@ def explanation(lines: Sequence[Line], origins: Iterable[Origin]) -> Iterator[Re
         yield Text(f"{origin.node}, {origin.source}", style="bold")
         if origin.partial:
             yield Text(_not_all(origin), style="yellow")
-    yield "\n".join(map(one_line, as_text(lines)))
+    yield Text("\n".join(map(one_line, as_text(lines))))
 
 
 def _not_all(origin: Origin) -> str:
@@ -208,11 +207,7 @@ def comparison(answer: ComparisonAnswer) -> Iterator[RenderableType]:
         sure = not answer.partial and not any(answer.blind.values())
         yield Text("the nodes agreed" if sure else "the nodes agreed wherever both are known")
         return
-    yield table_of(
-        ["broker", "from", "to", "lasted", "about", *answer.nodes, "ended"],
-        (row for _, same in _by_broker(found.divergences) for row in _rows(same, answer.nodes)),
-        right=["lasted"],
-    )
+    yield table_of(_columns(answer.nodes), found.divergences)
 
 
 def _whose(clock: ClockTold, answer: ComparisonAnswer) -> str:
@@ -244,18 +239,34 @@ def _by_broker(
         yield key, list(same)
 
 
-def _rows(same: Sequence[Divergence], nodes: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    for number, divergence in enumerate(same):
-        still = divergence.ending is Ending.OPEN
-        yield (
-            "" if number else divergence.broker,
-            to_second(divergence.since_ms),
-            None if still else to_second(divergence.until_ms),
-            span(divergence.lasted_ms),
-            _about(divergence),
-            *(_claim(divergence.views, node) for node in nodes),
-            divergence.ending.value,
+def _columns(nodes: Sequence[str]) -> Sequence[Column[Divergence]]:
+    def claim(node: str) -> Column[Divergence]:
+        return Column(
+            None, node, lambda divergence: _claim(divergence.views, node), kind=Kind.PROSE
         )
+
+    return (
+        Column(None, "broker", lambda divergence: divergence.broker),
+        Column("from", "from", lambda divergence: divergence.since_ms, kind=Kind.MOMENT),
+        Column("to", "to", _ended_ms, kind=Kind.MOMENT, drop=1),
+        Column("lasted_ms", "lasted", lambda divergence: divergence.lasted_ms, span, Kind.NUMBER),
+        Column(None, "about", _about, kind=Kind.PROSE),
+        *map(claim, nodes),
+        Column("ended", "ended", lambda divergence: divergence.ending.value, kind=Kind.PROSE),
+        Column("topics", None, lambda divergence: len(divergence.topics)),
+        Column("examples", None, lambda divergence: list(divergence.topics[:EXAMPLES])),
+        Column(
+            "views",
+            None,
+            lambda divergence: {
+                node: _claim_document(said) for node, said in divergence.views.items()
+            },
+        ),
+    )
+
+
+def _ended_ms(divergence: Divergence) -> int | None:
+    return None if divergence.ending is Ending.OPEN else divergence.until_ms
 
 
 def _about(divergence: Divergence) -> str:
@@ -329,22 +340,10 @@ def comparison_document(answer: ComparisonAnswer, origins: Iterable[Origin]) -> 
             {
                 "cluster": cluster,
                 "broker": broker,
-                "divergences": [_divergence_document(divergence) for divergence in same],
+                "divergences": documents_of(_columns(answer.nodes), same),
             }
             for (cluster, broker), same in _by_broker(found.divergences)
         ],
-    }
-
-
-def _divergence_document(divergence: Divergence) -> dict[str, Any]:
-    return {
-        "from": exact(divergence.since_ms),
-        "to": None if divergence.ending is Ending.OPEN else exact(divergence.until_ms),
-        "lasted_ms": divergence.lasted_ms,
-        "ended": divergence.ending.value,
-        "topics": len(divergence.topics),
-        "examples": list(divergence.topics[:EXAMPLES]),
-        "views": {node: _claim_document(claim) for node, claim in divergence.views.items()},
     }
 
 

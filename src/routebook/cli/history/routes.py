@@ -7,25 +7,21 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from routebook.cli.output import table_of
+from routebook.cli.columns import Column, Kind, document_of, documents_of, table_of
 from routebook.cli.plain import one_line, word
+from routebook.cli.route_tables import MAPPINGS, QUEUES, StaticQueues, mappings_document, role
+from routebook.client import TopicQueues
 from routebook.history.finding.journals import Journal
 from routebook.history.finding.witness import Silence
 from routebook.history.questions import ChangesAnswer, RouteAnswer
 from routebook.history.telling.changes import BrokerChange, Changes
 from routebook.history.telling.sentences import Context, sentence, silence_sentence
 from routebook.history.telling.versions import Part, Told, Version
-from routebook.history.telling.words import (
-    EXAMPLES,
-    MASTER,
-    counted,
-    listed,
-    short_queues,
-)
-from routebook.history.times import Moment, exact, span, to_second
+from routebook.history.telling.words import short_queues
+from routebook.history.times import Moment
 from routebook.journal.groups import GroupView
 from routebook.journal.view import View
-from routebook.wire.answers import permission_text
+from routebook.words import EXAMPLES, counted, exact, listed, span, to_second
 
 
 def time_told(journals: Sequence[Journal]) -> str:
@@ -102,48 +98,73 @@ def _unconfirmed(group: GroupView | None) -> list[str]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """A broker of a route that was, with its group where the node still had it at the end."""
+
+    part: Part
+    group: GroupView | None
+    broker_id: int | None = None
+    address: str | None = None
+
+
+MEMBERS = (
+    Column[_Holder]("cluster", "cluster", lambda holder: holder.part.cluster, drop=3),
+    Column[_Holder]("broker", "broker", lambda holder: holder.part.broker),
+    Column[_Holder]("addresses", None, lambda holder: _addresses(holder.part)),
+    Column[_Holder](None, "id", lambda holder: holder.broker_id, kind=Kind.NUMBER),
+    Column[_Holder](None, "role", lambda holder: holder.broker_id, shown=role, drop=1),
+    Column[_Holder](None, "address", lambda holder: holder.address),
+    Column[_Holder](
+        "acting_master", None, lambda holder: holder.group.acting_master if holder.group else None
+    ),
+    Column[_Holder](
+        "zone", "zone", lambda holder: holder.group.zone if holder.group else None, drop=4
+    ),
+    Column[_Holder]("unconfirmed", None, lambda holder: _unconfirmed(holder.group)),
+    Column[_Holder](
+        None,
+        "confirmed",
+        lambda holder: (
+            Text("no", style="bold yellow")
+            if holder.address in _unconfirmed(holder.group)
+            else "yes"
+        ),
+    ),
+)
+"""JSON has one object for each group, a table one line for each member."""
+
+
+def _addresses(part: Part) -> dict[str, str]:
+    return {str(broker_id): addr for broker_id, addr in part.addrs}
+
+
+def _queues_of(parts: Iterable[Part]) -> list[TopicQueues]:
+    return [TopicQueues(part.broker, *part.queues) for part in parts]
+
+
+def _mappings(view: View, topic: str) -> list[StaticQueues]:
+    return [
+        StaticQueues(m.bname, m.scope, m.total_queues, m.epoch, dict(m.curr_id_map))
+        for m in sorted(view.static_mappings(topic), key=lambda mapping: mapping.bname)
+    ]
+
+
 def _tables(topic: str, answer: RouteAnswer, shown: Version) -> Iterator[RenderableType]:
     view = answer.followed.view
     yield table_of(
-        ["cluster", "broker", "id", "role", "address", "zone", "confirmed"],
+        MEMBERS,
         (
-            (
-                part.cluster,
-                part.broker,
-                broker_id,
-                "master" if broker_id == MASTER else "slave",
-                addr,
-                group.zone if group else None,
-                Text("no", style="bold yellow") if addr in _unconfirmed(group) else "yes",
-            )
+            _Holder(part, group, *member)
             for part, group in _groups(view, shown.parts)
-            for broker_id, addr in part.addrs
+            for member in part.addrs
         ),
-        right=["id"],
     )
     yield Text()
-    yield table_of(
-        ["broker", "read", "write", "permission"],
-        ((p.broker, p.queues[0], p.queues[1], permission_text(p.queues[2])) for p in shown.parts),
-        right=["read", "write"],
-    )
-    mappings = view.static_mappings(topic)
-    if mappings:
+    yield table_of(QUEUES, _queues_of(shown.parts))
+    if mappings := _mappings(view, topic):
         yield Text()
-        yield table_of(
-            ["broker", "scope", "queues in all", "epoch", "logical queues here"],
-            (
-                (
-                    m.bname,
-                    m.scope,
-                    m.total_queues,
-                    m.epoch,
-                    " ".join(f"{i}" for i, _ in m.curr_id_map),
-                )
-                for m in sorted(mappings, key=lambda mapping: mapping.bname)
-            ),
-            right=["queues in all", "epoch"],
-        )
+        yield table_of(MAPPINGS, mappings)
 
 
 _PARTIAL = (
@@ -222,38 +243,9 @@ def _route_document(topic: str, answer: RouteAnswer) -> dict[str, Any]:
         "since_seq": origin.from_seq if origin and origin.record else None,
         "why": None if told is Told.ROUTE else absence(topic, answer),
         "partial": answer.partial,
-        "brokers": [
-            {
-                "cluster": part.cluster,
-                "broker": part.broker,
-                "addresses": {str(broker_id): addr for broker_id, addr in part.addrs},
-                "acting_master": group.acting_master if group else None,
-                "zone": group.zone if group else None,
-                "unconfirmed": _unconfirmed(group),
-            }
-            for part, group in _groups(view, parts)
-        ],
-        "queues": [{"broker": part.broker, **_shape(part.queues)} for part in parts],
-        "mappings": {
-            mapping.bname: {
-                "scope": mapping.scope,
-                "total_queues": mapping.total_queues,
-                "epoch": mapping.epoch,
-                "queues": {str(logical): queue for logical, queue in mapping.curr_id_map},
-            }
-            for mapping in view.static_mappings(topic)
-        },
-    }
-
-
-def _shape(queues: tuple[int, int, int, int]) -> dict[str, Any]:
-    read, write, perm, flags = queues
-    return {
-        "read": read,
-        "write": write,
-        "perm": perm,
-        "permission": permission_text(perm),
-        "sys_flag": flags,
+        "brokers": documents_of(MEMBERS, (_Holder(*found) for found in _groups(view, parts))),
+        "queues": documents_of(QUEUES, _queues_of(parts)),
+        "mappings": mappings_document(_mappings(view, topic)),
     }
 
 
@@ -279,11 +271,7 @@ def changes(
         if not found:
             yield Text("no difference")
         if found.brokers:
-            yield table_of(
-                ["cluster", "broker", "change", "members", "topics", "what"],
-                map(_change_row, found.brokers),
-                right=["topics"],
-            )
+            yield table_of(CHANGES, found.brokers)
         for what, topics in (("came", found.came), ("went", found.went)):
             if topics:
                 names = word(listed(topics))
@@ -292,13 +280,35 @@ def changes(
             yield Text(_PARTIAL, style="yellow")
 
 
-def _change_row(change: BrokerChange) -> tuple[object, ...]:
-    what = "\n".join(
+def _what(change: BrokerChange) -> str:
+    return "\n".join(
         f"{alike.what}: {counted(len(alike.topics), 'topic')} ({word(listed(alike.topics))})"
         for alike in change.queues
     )
-    details = "\n".join(change.details)
-    return change.cluster, change.broker, change.change.value, details, change.topics, what
+
+
+CHANGES = (
+    Column[BrokerChange]("cluster", "cluster", lambda change: change.cluster, drop=1),
+    Column[BrokerChange]("broker", "broker", lambda change: change.broker),
+    Column[BrokerChange]("change", "change", lambda change: change.change.value),
+    Column[BrokerChange](
+        "details", "members", lambda change: list(change.details), "\n".join, Kind.PROSE
+    ),
+    Column[BrokerChange]("topics", "topics", lambda change: change.topics, kind=Kind.NUMBER),
+    Column[BrokerChange](None, "what", _what, kind=Kind.PROSE),
+    Column[BrokerChange](
+        "queues",
+        None,
+        lambda change: [
+            {
+                "what": alike.what,
+                "topics": len(alike.topics),
+                "examples": list(alike.topics[:EXAMPLES]),
+            }
+            for alike in change.queues
+        ],
+    ),
+)
 
 
 def changes_document(
@@ -323,24 +333,7 @@ def changes_document(
 
 def _changes_document(changes: Changes | None) -> dict[str, Any]:
     return {
-        "brokers": [
-            {
-                "cluster": change.cluster,
-                "broker": change.broker,
-                "change": change.change.value,
-                "details": list(change.details),
-                "topics": change.topics,
-                "queues": [
-                    {
-                        "what": alike.what,
-                        "topics": len(alike.topics),
-                        "examples": list(alike.topics[:EXAMPLES]),
-                    }
-                    for alike in change.queues
-                ],
-            }
-            for change in (changes.brokers if changes else ())
-        ],
+        "brokers": documents_of(CHANGES, changes.brokers if changes else ()),
         "topics_came": list(changes.came) if changes else [],
         "topics_went": list(changes.went) if changes else [],
     }
@@ -354,25 +347,7 @@ def versions(answers: Iterable[tuple[str, Sequence[Version]]]) -> Iterator[Rende
         if number:
             yield Text()
         yield Text(f"{node}\n", style="bold")
-        yield table_of(
-            ["from", "to", "lasted", "brokers", "queues", "what changed", "cause", "peer"],
-            map(_version_row, found),
-            right=["lasted"],
-        )
-
-
-def _version_row(version: Version) -> tuple[object, ...]:
-    to_ms = version.to_ms
-    return (
-        to_second(version.from_ms),
-        None if to_ms is None else to_second(to_ms),
-        None if to_ms is None else span(max(0, to_ms - version.from_ms)),
-        word(listed([part.broker for part in version.parts])) or None,
-        _queues(version),
-        word(listed(version.changes)),
-        version.cause.value if version.cause else None,
-        version.peer or None,
-    )
+        yield table_of(VERSIONS, found)
 
 
 _TOLD = {
@@ -396,6 +371,50 @@ def _queues(version: Version) -> str:
     return f"{sure}{word(listed(each))}"
 
 
+def _lasted_ms(version: Version) -> int | None:
+    return None if version.to_ms is None else max(0, version.to_ms - version.from_ms)
+
+
+VERSIONS = (
+    Column[Version]("valid_from", "from", lambda version: version.from_ms, kind=Kind.MOMENT),
+    Column[Version]("valid_to", "to", lambda version: version.to_ms, kind=Kind.MOMENT, drop=1),
+    Column[Version](None, "lasted", _lasted_ms, shown=span, kind=Kind.NUMBER),
+    Column[Version]("seq", None, lambda version: version.from_seq),
+    Column[Version]("told", None, lambda version: version.told.value),
+    Column[Version](
+        "brokers",
+        "brokers",
+        lambda version: [
+            {**document_of(QUEUES, TopicQueues(part.broker, *part.queues)), **_place(part)}
+            for part in version.parts
+        ],
+        shown=lambda parts: word(listed([part["broker"] for part in parts])) or None,
+        kind=Kind.PROSE,
+    ),
+    Column[Version](None, "queues", _queues, kind=Kind.PROSE),
+    Column[Version](
+        "changes",
+        "what changed",
+        lambda version: list(version.changes),
+        shown=lambda changes: word(listed(changes)),
+        kind=Kind.PROSE,
+    ),
+    Column[Version](
+        "cause", "cause", lambda version: version.cause.value if version.cause else None, drop=3
+    ),
+    Column[Version]("peer", "peer", lambda version: version.peer or None, drop=2),
+    Column[Version](
+        "because",
+        None,
+        lambda version: silence_sentence(version.silence) if version.silence else None,
+    ),
+)
+
+
+def _place(part: Part) -> dict[str, Any]:
+    return {"cluster": part.cluster, "addresses": _addresses(part)}
+
+
 def versions_document(
     topic: str, answers: Iterable[tuple[str, Sequence[Version]]], origins: Iterable[Origin]
 ) -> dict[str, Any]:
@@ -403,29 +422,6 @@ def versions_document(
         "topic": topic,
         "sources": origins_document(origins),
         "nodes": [
-            {"node": node, "versions": [_version_document(version) for version in found]}
-            for node, found in answers
+            {"node": node, "versions": documents_of(VERSIONS, found)} for node, found in answers
         ],
-    }
-
-
-def _version_document(version: Version) -> dict[str, Any]:
-    return {
-        "valid_from": exact(version.from_ms),
-        "valid_to": None if version.to_ms is None else exact(version.to_ms),
-        "seq": version.from_seq,
-        "told": version.told.value,
-        "brokers": [
-            {
-                "cluster": part.cluster,
-                "broker": part.broker,
-                "addresses": {str(broker_id): addr for broker_id, addr in part.addrs},
-                **_shape(part.queues),
-            }
-            for part in version.parts
-        ],
-        "changes": list(version.changes),
-        "cause": version.cause.value if version.cause else None,
-        "peer": version.peer or None,
-        "because": silence_sentence(version.silence) if version.silence else None,
     }

@@ -11,10 +11,11 @@ from pathlib import Path
 from time import monotonic, time_ns
 from typing import Any
 
+from routebook.audit.health import is_foreign
 from routebook.cli.errors import CannotAsk, Negative
 from routebook.cli.journal.command import default_folder, journal_at
 from routebook.cli.nameservers import Asking
-from routebook.cli.output import say
+from routebook.cli.output import say, warn
 from routebook.client import NameServerError, NodeClient
 from routebook.client.node import Answer
 from routebook.client.requests import command
@@ -109,6 +110,12 @@ def _downloaded(asking: Asking, folder: Path) -> Iterator[Source]:
     answers = asking.run(lambda client: client.on_every_node(_recent))
     failures = []
     for number, (address, sent) in enumerate(answers.items()):
+        if is_foreign(sent):
+            failures.append(
+                f"{address} is not a Routebook node, and only those keep a history; ask one of"
+                " them, or read a journal with --journal DIR"
+            )
+            continue
         if isinstance(sent, NameServerError):
             failures.append(str(sent))
             continue
@@ -129,7 +136,7 @@ def _downloaded(asking: Asking, folder: Path) -> Iterator[Source]:
     if len(failures) == len(answers):
         raise CannotAsk("; ".join(failures))
     for failure in failures:
-        say(f"Warning: {failure}")
+        warn(f"{failure}")
 
 
 def _parted(sent: _Sent) -> tuple[list[bytes], list[bytes]]:

@@ -14,7 +14,7 @@ import click
 
 from routebook.cli.errors import NO, Negative
 from routebook.cli.journal import views as views
-from routebook.cli.output import Output, json_option, say
+from routebook.cli.output import Output, json_option, note, warn
 from routebook.cli.progress import progress_shown
 from routebook.disk import new_file
 from routebook.history.times import AtSeq, AtTime, BadTime, Moment, parse
@@ -46,7 +46,7 @@ class _Damage:
 
     def note(self, error: JournalError) -> None:
         self._any = True
-        say(f"Warning: {error}")
+        warn(f"{error}")
 
     def complain(self) -> None:
         if self._any:
@@ -60,7 +60,7 @@ def journal_at(given: Path) -> Path:
     """
     found = locate(given)
     if found != given:
-        say(f"Note: {given} is no journal; this is {found}")
+        note(f"{given} is no journal; this is {found}")
     return found
 
 
@@ -159,8 +159,8 @@ def _progress(stage: str) -> Iterator[Progress]:
 def journal() -> None:
     """Check, read and export the journal of a node, running or not.
 
-    Moments are ISO times (2026-11-15T03:12:04Z; UTC without a zone), times before now (-15m,
-    -2h30m, -1d), sequence numbers of records (seq:1234) or "now".
+    Moments are ISO times (2026-11-15T03:12:04Z; UTC without a zone), times of the last 24 hours
+    (08:30), times before now (15m, 2h30m, 1d), sequence numbers of records (seq:1234) or "now".
 
     Exit code 1 when a journal is damaged or cannot be read, or there is none.
     """

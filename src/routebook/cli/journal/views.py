@@ -1,22 +1,25 @@
 """What ``routebook journal`` shows."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from routebook.cli.output import table_of
-from routebook.cli.plain import one_line, plain
+from routebook.cli.columns import Column, Kind, document_of, facts_of, table_of
+from routebook.cli.plain import one_line
 from routebook.history.telling.sentences import Context, sentence
-from routebook.history.telling.words import counted as counted
-from routebook.history.times import day, exact
 from routebook.journal.pairs import line_without_values, without_values
 from routebook.journal.record import Record
 from routebook.journal.stats import Stats
 from routebook.journal.verify import Finding, Report
+from routebook.words import counted as counted
+from routebook.words import day, exact
 
 _DAY_MS = 86_400_000
+
+TypeRow = tuple[str, int, int]
 
 
 def record(shown: Record, topic: str | None, *, values: bool) -> str:
@@ -95,56 +98,72 @@ def report_document(folder: Path, shown: Report) -> dict[str, Any]:
 def stats(folder: Path, shown: Stats) -> RenderableType:
     if shown.first is None or shown.last is None:
         return f"{folder} holds no records"
-    types = table_of(
-        ("TYPE", "RECORDS", "BYTES"),
-        [(name, count, shown.type_bytes[name]) for name, count in shown.types.most_common()],
-        right=("RECORDS", "BYTES"),
-    )
-    days = table_of(
-        ("DAY", "RECORDS"),
-        [(day(number * _DAY_MS), count) for number, count in sorted(shown.days.items())],
-        right=("RECORDS",),
-    )
-    facts = table_of(("", ""), _facts(shown))
-    facts.show_header = False
-    return Group(facts, Text(), types, Text(), days)
+    types, days = table_of(TYPES, _types(shown)), table_of(DAYS, sorted(shown.days.items()))
+    return Group(facts_of(FACTS, shown), Text(), types, Text(), days)
 
 
-def _facts(shown: Stats) -> list[tuple[str, str]]:
-    assert shown.first is not None
-    assert shown.last is not None
+def _types(shown: Stats) -> list[TypeRow]:
+    return [(name, count, shown.type_bytes[name]) for name, count in shown.types.most_common()]
+
+
+def _records(shown: Stats) -> str:
     removed = f", up to {shown.removed_seq} removed by retention" if shown.removed_seq else ""
-    return [
-        ("node", ", ".join(map(plain, shown.nodes))),
-        ("records", f"{shown.records}, from {shown.first.seq} to {shown.last.seq}{removed}"),
-        ("time", f"{exact(shown.first.wall_ms)} to {exact(shown.last.wall_ms)}"),
-        ("segments", f"{shown.segments}, {counted(shown.snapshots, 'snapshot')}"),
-        ("bytes", f"{shown.file_bytes} on disk, {shown.line_bytes} of records"),
-        ("not stopped in order", counted(shown.leaps, "time")),
-        ("lost", counted(shown.lost, "record")),
-    ]
+    between = f", from {shown.first.seq} to {shown.last.seq}" if shown.first and shown.last else ""
+    return f"{shown.records}{between}{removed}"
+
+
+def _time(shown: Stats) -> str | None:
+    if shown.first is None or shown.last is None:
+        return None
+    return f"{exact(shown.first.wall_ms)} to {exact(shown.last.wall_ms)}"
+
+
+FACTS = (
+    Column[Stats]("nodes", "node", lambda shown: shown.nodes, ", ".join),
+    Column[Stats]("records", None, lambda shown: shown.records),
+    Column[Stats](None, "records", _records),
+    Column[Stats]("first_seq", None, lambda shown: shown.first and shown.first.seq),
+    Column[Stats]("last_seq", None, lambda shown: shown.last and shown.last.seq),
+    Column[Stats]("first_wall_ms", None, lambda shown: shown.first and shown.first.wall_ms),
+    Column[Stats]("last_wall_ms", None, lambda shown: shown.last and shown.last.wall_ms),
+    Column[Stats](None, "time", _time),
+    Column[Stats]("removed_seq", None, lambda shown: shown.removed_seq),
+    Column[Stats]("segments", None, lambda shown: shown.segments),
+    Column[Stats]("snapshots", None, lambda shown: shown.snapshots),
+    Column[Stats](
+        None, "segments", lambda shown: f"{shown.segments}, {counted(shown.snapshots, 'snapshot')}"
+    ),
+    Column[Stats]("file_bytes", None, lambda shown: shown.file_bytes),
+    Column[Stats]("line_bytes", None, lambda shown: shown.line_bytes),
+    Column[Stats](
+        None,
+        "bytes",
+        lambda shown: f"{shown.file_bytes} on disk, {shown.line_bytes} of records",
+    ),
+    Column[Stats](
+        "leaps", "not stopped in order", lambda shown: shown.leaps, partial(counted, noun="time")
+    ),
+    Column[Stats]("lost", "lost", lambda shown: shown.lost, partial(counted, noun="record")),
+)
+
+TYPES = (
+    Column[TypeRow](None, "TYPE", lambda row: row[0]),
+    Column[TypeRow]("records", "RECORDS", lambda row: row[1], kind=Kind.NUMBER),
+    Column[TypeRow]("bytes", "BYTES", lambda row: row[2], kind=Kind.NUMBER),
+)
+"""JSON has them by type."""
+
+DAYS = (
+    Column[tuple[int, int]](None, "DAY", lambda row: day(row[0] * _DAY_MS)),
+    Column[tuple[int, int]](None, "RECORDS", lambda row: row[1], kind=Kind.NUMBER),
+)
+"""JSON has numbers of records by day."""
 
 
 def stats_document(folder: Path, shown: Stats) -> dict[str, Any]:
-    first, last = shown.first, shown.last
     return {
         "journal": str(folder),
-        "nodes": shown.nodes,
-        "records": shown.records,
-        "first_seq": first and first.seq,
-        "last_seq": last and last.seq,
-        "first_wall_ms": first and first.wall_ms,
-        "last_wall_ms": last and last.wall_ms,
-        "removed_seq": shown.removed_seq,
-        "segments": shown.segments,
-        "snapshots": shown.snapshots,
-        "file_bytes": shown.file_bytes,
-        "line_bytes": shown.line_bytes,
-        "leaps": shown.leaps,
-        "lost": shown.lost,
-        "types": {
-            name: {"records": count, "bytes": shown.type_bytes[name]}
-            for name, count in sorted(shown.types.items())
-        },
+        **document_of(FACTS, shown),
+        "types": {row[0]: document_of(TYPES, row) for row in sorted(_types(shown))},
         "days": {day(number * _DAY_MS): count for number, count in sorted(shown.days.items())},
     }

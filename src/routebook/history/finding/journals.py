@@ -15,7 +15,7 @@ from routebook.events import JournalRecovered, NodeStopped
 from routebook.history.finding.clocks import ClockReading
 from routebook.history.finding.line_filter import BREAKS, Wanted
 from routebook.history.finding.witness import Watch, explained_since_ms, missing_records
-from routebook.history.times import AtSeq, Moment, exact
+from routebook.history.times import AtSeq, Moment
 from routebook.journal.alive import find_alive
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import Listing, Span, list_folder
@@ -25,6 +25,7 @@ from routebook.journal.record import Place, Record, decode, place_of
 from routebook.journal.replay import newest
 from routebook.journal.segment import chunks_of
 from routebook.journal.view import View
+from routebook.words import exact, first_lines
 
 Progress = Callable[[str, int, int], None]
 
@@ -61,9 +62,7 @@ class Damage:
         return bool(self._found)
 
     def sentences(self) -> list[str]:
-        told = list(self._found)
-        more = len(told) - MAX_DAMAGE
-        return told[:MAX_DAMAGE] + ([f"and {more} more"] if more > 0 else [])
+        return first_lines(list(self._found), most=MAX_DAMAGE)
 
 
 @dataclass(frozen=True, slots=True)

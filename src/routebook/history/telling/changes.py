@@ -6,10 +6,11 @@ from enum import StrEnum
 
 from routebook.events import QueueChange
 from routebook.history.telling.queue_words import what_changed
-from routebook.history.telling.words import listed, member, members
+from routebook.history.telling.words import member, members
 from routebook.journal.difference import Difference
 from routebook.journal.groups import GroupView, Key
 from routebook.journal.view import View
+from routebook.words import listed
 
 
 class Change(StrEnum):

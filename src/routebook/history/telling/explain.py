@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from routebook.history.telling.sentences import sentence, silence_sentence
 from routebook.history.telling.timeline import Happening
-from routebook.history.times import day, time_of_day
+from routebook.words import day, time_of_day
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,8 @@
 
 from routebook.events import Cause, QueueChange, Shape, TopicsChanged
 from routebook.history.telling.reasons import why_changed
-from routebook.history.telling.words import (
-    WRITE,
-    counted,
-    listed,
-    member,
-    permission,
-    queues,
-    short_queues,
-)
-from routebook.history.times import span
+from routebook.history.telling.words import WRITE, member, queues, short_queues
+from routebook.words import counted, listed, permission, span
 
 
 def topics_changed(

@@ -50,18 +50,16 @@ from routebook.history.telling.reasons import why_changed, why_left
 from routebook.history.telling.words import (
     BUT_MOMENTS,
     MASTER,
-    counted,
     identity,
     joined,
-    listed,
     member,
     members,
     origin,
     queues,
 )
-from routebook.history.times import span, time_of_day, to_second
 from routebook.journal.pairs import is_length
 from routebook.journal.record import UnknownEvent
+from routebook.words import counted, listed, span, time_of_day, to_second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,10 @@ from routebook.history.finding.narrow import narrow_record, narrow_view
 from routebook.history.finding.witness import MadeUp, Silence, Silences, Silent, apply
 from routebook.history.telling.queue_words import what_changed
 from routebook.history.telling.sentences import silence_phrase
-from routebook.history.telling.words import listed, member, short_queues
+from routebook.history.telling.words import member, short_queues
 from routebook.journal.record import Record
 from routebook.journal.view import View
+from routebook.words import listed
 
 
 class Told(StrEnum):

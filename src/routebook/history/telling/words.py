@@ -1,30 +1,13 @@
-"""Small pieces of sentences: numbers with their nouns, lists cut short, queues, brokers."""
+"""Small pieces of sentences about queues and brokers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from routebook.events import BrokerEvent, Shape
+from routebook.words import listed, permission
 
 BUT_MOMENTS = " but for moments"
-EXAMPLES = 3
 MASTER = 0
 WRITE = 2
-
-
-def counted(number: int, noun: str) -> str:
-    """As in ``1 topic`` and ``2 topics``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def listed(names: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``, ``a, b, c and 7 more``."""
-    if len(names) > EXAMPLES:
-        return f"{', '.join(names[:EXAMPLES])} and {len(names) - EXAMPLES} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def permission(perm: int) -> str:
-    """``RW-``, as mqadmin writes it."""
-    return "".join(letter if perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
 
 
 def queues(shape: Shape) -> str:

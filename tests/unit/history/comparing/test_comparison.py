@@ -10,10 +10,10 @@ from routebook.history.comparing.divergences import Ending
 from routebook.history.comparing.skew import Skew
 from routebook.history.finding.journals import Journal, Served
 from routebook.history.finding.witness import Silent
-from routebook.history.times import time_of_day
 from routebook.journal.errors import JournalError
 from routebook.journal.record import Record
 from routebook.journal.view import View
+from routebook.words import time_of_day
 from support.journal_folders import write_journal
 from support.stories import Story, ms
 

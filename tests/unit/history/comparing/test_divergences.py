@@ -16,9 +16,9 @@ from routebook.history.comparing.divergences import (
     compare,
 )
 from routebook.history.finding.witness import watched
-from routebook.history.times import time_of_day
 from routebook.journal.record import Place, Record
 from routebook.state.model import QueueShape
+from routebook.words import time_of_day
 from support.stories import Story, ms
 
 FIRST, SECOND = "ns-1", "ns-2"

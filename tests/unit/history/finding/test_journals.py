@@ -14,11 +14,12 @@ from routebook.history.finding.witness import (
     RecordsMissing,
     missing_records,
 )
-from routebook.history.times import AtSeq, AtTime, parse, time_of_day
+from routebook.history.times import AtSeq, AtTime, parse
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import ACTIVE, list_folder, snapshot_name
 from routebook.journal.record import Record, encode
 from routebook.journal.view import View
+from routebook.words import time_of_day
 from support.journal_folders import write_journal
 from support.stories import Story, ms
 

@@ -5,7 +5,7 @@ import pytest
 from routebook.events import Cause
 from routebook.history.finding.witness import Silent
 from routebook.history.telling.sessions import BrokerHistory, Session, broker_history
-from routebook.history.times import time_of_day
+from routebook.words import time_of_day
 from support.stories import Story, ms
 
 

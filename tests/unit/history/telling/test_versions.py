@@ -3,9 +3,9 @@
 from routebook.events import Cause, HeartbeatGaps
 from routebook.history.finding.witness import missing_records, watched
 from routebook.history.telling.versions import Followed, Told, Version, follow
-from routebook.history.times import time_of_day
 from routebook.journal.record import Record
 from routebook.journal.view import View
+from routebook.words import time_of_day
 from support.stories import Story
 
 
