@@ -207,7 +207,7 @@ def test_a_table_that_cannot_be_narrower_is_a_list() -> None:
 def test_a_value_too_wide_for_its_column_is_below_its_row() -> None:
     columns = (column("key"), column("value", Kind.VALUE))
     rows: list[dict[str, object]] = [
-        {"key": "paths", "value": "/root/namesrv/kvConfig.json"},
+        {"key": "paths", "value": "/home/namesrv/kvConfig.json"},
         {"key": "port", "value": "9876"},
     ]
 
@@ -215,7 +215,7 @@ def test_a_value_too_wide_for_its_column_is_below_its_row() -> None:
         "key    value",
         "──────────────────────────────",
         "paths",
-        "  /root/namesrv/kvConfig.json",
+        "  /home/namesrv/kvConfig.json",
         "port   9876",
     ]
 
