@@ -5,9 +5,9 @@ import sys
 
 SCRIPT = """
 import subprocess
-from routebook_spark.commands.spark_noise import without_chatter
+from routebook_spark.commands.spark_noise import without_spark_noise
 
-with without_chatter():
+with without_spark_noise():
     child = subprocess.Popen(["sh", "-c", '''
         echo "WARNING: Using incubator modules: jdk.incubator.vector" >&2
         printf "\\\\r[Stage 1:==>  ]" >&2
