@@ -17,11 +17,12 @@ from pyspark.testing import assertDataFrameEqual
 
 from routebook.events import Cause, RouteQueries
 from routebook.journal.errors import JournalError
-from routebook.journal.folder import ACTIVE
+from routebook.journal.folder import ACTIVE, Listing, Span
 from routebook.journal.reader import read
 from routebook.journal.record import UnknownEvent
 from routebook_spark.bronze.records import events_of, lines_of
 from routebook_spark.schemas import EVENTS
+from routebook_spark.source import files
 from routebook_spark.source.datasource import register
 from routebook_spark.source.journal import JournalStream
 from support.brokers import Broker
@@ -80,6 +81,24 @@ def test_records_are_taken_once_however_files_change_under_the_stream(tmp_path: 
             found, start = found + step[0], step[1]
     assert found == list(range(1, written_upto + 1))
     assert any(folder.glob("*.jsonl.gz"))
+
+
+def test_a_segment_that_is_closed_after_files_were_listed_is_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = lay(tmp_path, span_of(1, 4), active=span_of(5, 6))
+    stream = stream_of(tmp_path)
+    _, start = taken(stream, {})
+    list_folder = files.list_folder
+
+    def listed_before_it_is_closed(path: Path) -> Listing:
+        listing = list_folder(path)
+        if (folder / ACTIVE).exists():
+            (folder / ACTIVE).rename(folder / Span(5, 6).plain)
+        return listing
+
+    monkeypatch.setattr(files, "list_folder", listed_before_it_is_closed)
+    assert taken(stream, start) == ([], start)
 
 
 def test_a_line_that_is_not_finished_is_left_for_the_next_trigger(tmp_path: Path) -> None:

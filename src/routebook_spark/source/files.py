@@ -159,6 +159,8 @@ def _reach(
     if fault or end is not None:
         return Reach(max(found, end.seq if end else 0), end, fault)
     last = max(last, active_last)
+    if 0 < last < after_seq and list_folder(folder) != listing:
+        return Reach(after_seq)  # a segment was closed while we looked: there is a next time
     if 0 < last < after_seq:
         return Reach(
             after_seq,
@@ -223,17 +225,23 @@ def _not_whole(folder: Path, span: Span, listing: Listing) -> str:
 
 def _looked_through(folder: Path, span: Span, passed: int) -> tuple[int, str]:
     """Up to which record after ``passed`` a segment can be read, and why not to its end."""
-    plain = folder / span.plain
-    path = plain if plain.exists() else folder / span.packed
+    for path in (folder / span.plain, folder / span.packed):  # which takes the place of the other
+        try:
+            return _looked_through_file(path, span, passed)
+        except FileNotFoundError:
+            continue
+    return passed, f"{folder / span.packed} cannot be read: it went away"
+
+
+def _looked_through_file(path: Path, span: Span, passed: int) -> tuple[int, str]:
     good, number, line = b"", 0, b""
     try:
         for number, line in enumerate(lines_of(chunks_of(path)), 1):
             if (version := _newer(line)) is not None:
                 return _last_of(good, passed), _newer_fault(path, number, version)
             good = line
-    except (BadSegment, FileNotFoundError) as error:
-        reason = str(error) if isinstance(error, BadSegment) else "it went away"
-        return _last_of(good, passed), f"{path} cannot be read after line {number}: {reason}"
+    except BadSegment as error:
+        return _last_of(good, passed), f"{path} cannot be read after line {number}: {error}"
     if line and not line.endswith(b"\n"):
         return passed, f"{path} is cut off after line {number - 1}"
     return span.last_seq, ""
