@@ -54,7 +54,7 @@ def get_kv_list(request: Command, services: Services, caller: Caller) -> Handler
             ResponseCode.QUERY_NOT_FOUND,
             f"No config item, Namespace: {'null' if namespace is None else namespace[:MAX_ECHOED]}",
         )
-    return begun(_listed(dict(table)))
+    return begun(_listed(table))
 
 
 def _listed(table: Mapping[str, str]) -> Slices[Reply]:

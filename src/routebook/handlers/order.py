@@ -30,6 +30,6 @@ class OrderTable:
         """Encode the table if need be, in slices."""
         while (body := self.body()) is None:
             generation = self._kv.generation(ORDER_NAMESPACE)
-            table = dict(self._kv.find_table(ORDER_NAMESPACE) or {})
+            table = self._kv.find_table(ORDER_NAMESPACE) or {}
             self._kept = generation, (yield from bodies.kv_table(table))
         return body
