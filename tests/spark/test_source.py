@@ -17,7 +17,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from routebook.events import Cause, RouteQueries
 from routebook.journal.errors import JournalError
-from routebook.journal.folder import ACTIVE, Listing, Span
+from routebook.journal.folder import ACTIVE, Listing, Span, list_folder
 from routebook.journal.reader import read
 from routebook.journal.record import UnknownEvent
 from routebook_spark.bronze.records import events_of, lines_of
@@ -89,7 +89,6 @@ def test_a_segment_that_is_closed_after_files_were_listed_is_no_loss(
     folder = lay(tmp_path, span_of(1, 4), active=span_of(5, 6))
     stream = stream_of(tmp_path)
     _, start = taken(stream, {})
-    list_folder = files.list_folder
 
     def listed_before_it_is_closed(path: Path) -> Listing:
         listing = list_folder(path)
