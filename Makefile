@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
+LOCK := src/routebook/gateway/page/assets.lock
 WITHOUT_SPARK := src/routebook $(addprefix tests/,unit integration property interop differential killrounds siege)
 DURATIONS := build/durations.txt
 # One more than the cores the tests are to fit: one waits for real programs most of the time.
@@ -17,7 +18,7 @@ help: ## print the targets
 
 install: $(STAMP) ## create .venv with the program routebook in it
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt $(LOCK)
 	@PYTHON="$(PYTHON)" sh scripts/install.sh "$(VENV)"
 	@touch $@
 
@@ -81,6 +82,8 @@ bench: peers ## measure against the Java NameServer, interleaved (benchmarks/REA
 	@$(BIN)/python -m benchmarks.storm
 	@$(BIN)/python -m benchmarks.discovery
 	@$(BIN)/python -m benchmarks.windows
+	@$(BIN)/python -m benchmarks.watch
+	@$(BIN)/python -m benchmarks.gateway
 	@$(BIN)/python -m benchmarks.journal
 	@$(BIN)/python -m benchmarks.restart
 
@@ -94,4 +97,4 @@ golden: peers ## record golden vectors anew and show what changed; never run by 
 	@PYTHONPATH=tests $(BIN)/python -m interop.record_golden && git diff --stat tests/golden
 
 clean: ## remove what make created
-	rm -rf $(VENV) .peers .hypothesis .mypy_cache .ruff_cache .pytest_cache $(DURATIONS)
+	rm -rf $(VENV) .peers $(dir $(LOCK))vendor .hypothesis .mypy_cache .ruff_cache .pytest_cache $(DURATIONS)

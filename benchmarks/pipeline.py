@@ -54,8 +54,8 @@ from routebook_spark.silver.build import (
     CLOCK_DAYS,
     CLOCK_SIGHTINGS,
     NODE_BREAKS,
+    NODE_EVENTS,
     NODE_GAPS,
-    NODE_MARKS,
 )
 from routebook_spark.tables import (
     BROKER_SESSIONS,
@@ -70,7 +70,7 @@ DAYS = {"day": 1, "week": 7, "month": 30}
 ROUNDS = {"day": 3, "week": 1, "month": 1}
 MADE = (
     NODE_GAPS,
-    NODE_MARKS,
+    NODE_EVENTS,
     BROKER_GROUPS,
     ROUTE_VERSIONS,
     SUSPECT_TIMES,

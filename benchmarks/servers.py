@@ -135,13 +135,14 @@ class Launcher:
         follows them: ``sh -c 'ulimit -n 99; exec "$@"' sh``.
         """
         folder = tempfile.TemporaryDirectory(prefix=f"bench-{name}-")
-        port = port or _free_port()
+        port = port or free_port()
         home = Path(folder.name)
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home)}
         match name:
             case "routebook" | "before":
                 command = self._routebook(port, self.before if name == "before" else self.python)
                 environment["ROUTEBOOK_DATA_DIR"] = str(data_dir or home / "data")
+                environment["ROUTEBOOK_GATEWAY_PORT"] = "0"
                 environment |= {f"ROUTEBOOK_{key}": text for key, text in (settings or {}).items()}
             case "java":
                 command = self._java(port, home)
@@ -205,7 +206,7 @@ class Launcher:
         raise CannotRun(f"{server.name} did not start:\n{output[-2000:]}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     # Below the ephemeral range: a connect to a port in it can meet itself while nobody listens.
     for port in random.sample(range(20_000, 30_000), 100):
         try:

@@ -105,6 +105,10 @@ def register(name: str, text: bytes, **more: str) -> bytes:
     return frame(103, text, **identity(name), **more)
 
 
+def watch_body(names: Sequence[str]) -> bytes:
+    return b'{"topics":{' + b",".join(b'"%b":""' % name.encode() for name in names) + b"}}"
+
+
 def one(name: str, *frames: bytes) -> Case:
     return Case(name, [Step(frames, answers=len(frames))])
 
@@ -211,9 +215,19 @@ def large_broker(scale: Scale) -> World:
         (19_002, {}),
         (19_003, {}),
         (19_004, {**big, "lookOnly": "true"}),
+        (19_008, {}),
+        (19_009, {"silences": "true"}),
     ):
         cases.append(one(f"{code}, 100,000 topics and pairs", frame(code, **fields)))
     cases.append(one("217, known names", frame(217, known, topic="new")))
+    watched = frame(19_005, watch_body(names[: scale(10_000)]))
+    cases.append(Case("19005, 10,000 topics", [Step([watched], answers=2)]))
+    cases.append(one("19005, a million topics", frame(19_005, watch_body(topics(scale(900_000))))))
+    long = [f"{number}-".ljust(390, "w") for number in range(scale(10_000))]
+    unwatched = frame(19_007, json.dumps({"topics": long}).encode())
+    # Both answers, and a frame that says there is nothing more to tell.
+    named = [frame(19_005, watch_body(long)), unwatched]
+    cases.append(Case("19005 and 19007, 10,000 long names", [Step(named, answers=3)]))
     # The broker lives by the connection it registers on last, and goes with it: from here on.
     cases += [
         one("103, 100,000 topics unchanged", register("big", body(names))),
@@ -262,8 +276,13 @@ def large_cluster(scale: Scale) -> World:
             (901, {"brokerName": "b0"}),
             (19_002, {}),
             (19_004, {"brokerName": "b0", "lookOnly": "true"}),
+            (19_008, {}),
+            (19_009, {"silences": "true"}),
         )
     ]
+    # The answer, and the first frames.
+    watched = frame(19_005, watch_body(names))
+    cases.append(Case("19005, 300 x 10,000", [Step([watched], answers=4)]))
     dead = [
         register(f"d{number}", body(topics(len(names), 500_000))) for number in range(count // 2)
     ]

@@ -14,10 +14,7 @@ from datetime import timedelta
 
 from pyspark.sql import functions as F
 
-from routebook_spark.questions import Routebook
-from routebook_spark.session import build_session
-from routebook_spark.source.datasource import register
-from routebook_spark.tables import Lake
+from routebook_spark import Lake, Routebook, build_session, register
 
 spark = build_session("notebook")
 book = Routebook(Lake(spark, os.environ["ROUTEBOOK_TABLES"]))

@@ -60,6 +60,7 @@ class Node:
                     *("--listen-port", str(self.port), "--data-dir", str(self._folder)),
                     *("--kv-config-path", str(self._folder / "kvConfig.json")),
                     *("--node-id", self.name, "--journal-window-seconds", "5"),
+                    *("--gateway-port", "0"),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -178,7 +179,7 @@ def main() -> int:
     run("spark", "build", "--tables", str(tables))
     run("spark", "report", "--tables", str(tables), "--out", str(page))
     say(f"the report is {page}; open it in a browser")
-    say(f"ask more: routebook spark explain broker-0 --tables {tables}")
+    say(f"ask more: {ROUTEBOOK} spark explain broker-0 --tables {tables}")
     return 0
 
 

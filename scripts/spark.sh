@@ -19,7 +19,7 @@ jars=$venv/share/routebook/jars
 if command -v mvn >/dev/null; then
     echo "fetching the jars of Delta Lake"
     rm -rf "$jars"
-    mvn -q -B -ntp -f scripts/spark/pom.xml dependency:copy-dependencies \
+    mvn -q -B -ntp -Dstyle.color=never -f scripts/spark/pom.xml dependency:copy-dependencies \
         -DincludeScope=runtime -DincludeGroupIds=io.delta -DoutputDirectory="$PWD/$jars" || {
         echo "Maven could not fetch the jars of Delta Lake; check that this machine reaches a Maven repository, then try again" >&2
         exit 2

@@ -12,13 +12,13 @@ TOGETHER = {
     "tests/interop/test_mqadmin.py": "tests/interop/test_brokers.py",
     "tests/interop/test_other_clients.py": "tests/interop/test_brokers.py",
     "tests/interop/test_security.py": "tests/interop/test_brokers.py",
-    "tests/spark/test_real_brokers.py": "tests/spark/test_cluster.py",
+    "tests/spark/test_cluster.py": "tests/spark/test_build.py",
+    "tests/spark/test_real_brokers.py": "tests/spark/test_build.py",
     "tests/spark/test_report_browser.py": "tests/spark/test_report.py",
 }
 """Files for the process of another one: it starts once what they use, or makes what they read."""
 
 LONGEST = (
-    "tests/spark/test_cluster.py",
     "tests/spark/test_build.py",
     "tests/spark/test_questions.py",
     "tests/spark/test_ingest.py",

@@ -9,7 +9,8 @@ from benchmarks.engines.known import (
     told_routes_frame,
 )
 
-from routebook_spark.gold.demand import FORGOTTEN_DAYS, SYSTEM_TOPICS, ZOMBIE_DAYS
+from routebook.system_topics import SYSTEM_TOPICS
+from routebook_spark.gold.demand import FORGOTTEN_DAYS, ZOMBIE_DAYS
 
 _COUNTS = ("known", "unknown", "not_ready")
 

@@ -6,10 +6,9 @@ async with NameServer(make_settings(folder, listen_port=0)) as node:
 
 import asyncio
 import logging
-import time
-from collections.abc import Iterable, Iterator
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from itertools import chain, islice
 from types import TracebackType
 
 from routebook.client.production import ProductionRoutes
@@ -30,16 +29,18 @@ from routebook.handlers.rendering import MAX_KEPT_BYTES, RouteRenderer
 from routebook.handlers.routes import not_found
 from routebook.handlers.services import Control, Services
 from routebook.handlers.tally import QueryTally
+from routebook.handlers.watch import told_route
 from routebook.journal.errors import JournalError
 from routebook.journal.modes import Readers
 from routebook.journal.view import View
 from routebook.recovery import catch_up_kv, recover, restate, restore
 from routebook.server import kv_file, remote_config
 from routebook.server.available_memory import memory_limit
-from routebook.server.background import Upkeep, again_and_again
+from routebook.server.background import Turn, Upkeep, again_and_again
 from routebook.server.descriptors import connections_within
 from routebook.server.durable import clear_away
 from routebook.server.event_log import log_event
+from routebook.server.gateway_process import GatewayProcess, options_of
 from routebook.server.kv_catch_up import CatchUp
 from routebook.server.kv_file import KvFile
 from routebook.server.loop_clock import LoopClock
@@ -48,18 +49,24 @@ from routebook.server.modes import warn_of_modes
 from routebook.server.notify import MinBrokerNotifier
 from routebook.server.recorder import NODE_ID, Recorder
 from routebook.server.remote_config import RemoteConfig
+from routebook.server.report import NodeReport, now_ms, wall_ms
 from routebook.server.service import Service
 from routebook.server.tls import client_context
-from routebook.server.windows import sum_up
+from routebook.server.windows import Windows
 from routebook.settings import ListenSettings, LiveSettings, Settings, SettingsError
-from routebook.state.account import Account, Kind, shared_out
+from routebook.state.account import Account, shared_out
 from routebook.state.costs import LONGEST_NAME
 from routebook.state.guard import GuardSettings
 from routebook.state.kv import KvStore
 from routebook.state.listening import Stall
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
+from routebook.table_memory import table_memory
 from routebook.version import __version__
+from routebook.watch.feed import MAX_BYTES as FEED_BYTES
+from routebook.watch.groups import GroupBook
+from routebook.watch.hub import Watchers
+from routebook.watch.kept_routes import KEPT_BYTES
 from routebook.wire.address import Address
 from routebook.wire.command import Command, Reply
 
@@ -69,7 +76,6 @@ logger = logging.getLogger(__name__)
 
 KV_LOG_FIRST_S = 60.0
 KV_LOG_EVERY_S = 600.0
-MOST_HELD_TOLD = 1000
 ABSENT_BYTES = 150 + LONGEST_NAME  # of a topic whose last broker has left
 
 
@@ -81,7 +87,6 @@ class NameServer:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._started_ms = _now_ms()
         self._upkeep = Upkeep()
         self._clock = LoopClock(self._stalled, ticked=lambda: self._recorder.note_awake())
         self._revision = Revision()
@@ -118,8 +123,8 @@ class NameServer:
         self._recorder = Recorder(
             settings.memory,
             settings.data_dir,
-            wall_ms=_wall_ms,
-            mono_ms=_now_ms,
+            wall_ms=wall_ms,
+            mono_ms=now_ms,
             restate=lambda: restate(self._routes, self._kv.tables, self._revision),
             upkeep=self._upkeep,
             max_frame=settings.listen.max_frame,
@@ -140,9 +145,9 @@ class NameServer:
             routes=self._routes,
             kv=self._kv,
             renderer=RouteRenderer(self._routes, min(MAX_KEPT_BYTES, budgets.caches // 4)),
-            memo=AnswerMemo(tally, min(MAX_BYTES, budgets.caches // 2)),
+            memo=AnswerMemo(tally, min(MAX_BYTES, budgets.caches * 3 // 8)),
             tally=tally,
-            absences=Absences(_wall_ms(), min(MAX_TOPICS, budgets.caches // 4 // ABSENT_BYTES)),
+            absences=Absences(wall_ms(), min(MAX_TOPICS, budgets.caches // 4 // ABSENT_BYTES)),
             order=OrderTable(self._kv),
             live=settings.live,
             record=self._record,
@@ -155,22 +160,52 @@ class NameServer:
             update_config=self._remote_config.update,
             control=Control(
                 health=self.health,
+                statistics=lambda: self._report.statistics(),
+                condition=lambda: self._report.condition(),
+                revision=lambda: self._revision.value,
+                wall_ms=wall_ms,
                 recent=self._recorder.recent,
                 release_guard=self._release_guard,
                 remote=settings.allow_remote_config,
                 values_shown_to=settings.memory.kv_values_shown_to,
             ),
+            groups=GroupBook(self._routes, lambda: self._revision.value),
             erred=self._upkeep.erred,
         )
+        self._windows = Windows(
+            self._services, self._revision, last_seq=lambda: self._recorder.last_seq
+        )
+        self._watchers = self._services.watchers = Watchers(
+            node=self._recorder.node_id,
+            boot=secrets.token_hex(8),
+            revision=lambda: self._revision.value,
+            route_of=lambda topic: told_route(topic, self._services),
+            topics_of=self._topics_of,
+            last_seq=lambda: self._recorder.last_seq,
+            now_ms=self._clock.now_ms,
+            account=self._account,
+            max_kept=min(KEPT_BYTES, budgets.caches // 16),
+            max_feed=min(FEED_BYTES, budgets.caches // 16),
+        )
+        self._recorder.on_record = self._watchers.record
         self._memory = MemoryWatch(self._account, shed=self._shed, pack=self._recorder.pack)
+        self._report = NodeReport(
+            self._services,
+            self._watchers,
+            recorder=self._recorder,
+            revision=self._revision,
+            clock=self._clock,
+            memory=self._memory,
+            kv_file=self._kv_file,
+            upkeep=self._upkeep,
+        )
         self._production = ProductionRoutes(settings.test_cluster)
         if settings.test_cluster.enabled:
             self._services.find_in_production = self._find_in_production
         self._service: Service | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._window_began_ms = self._clock.now_ms()
-        self._window_began_seq = 0
-        self._summing: Iterator[list[Event]] = iter(())  # what is not yet told of a window
+        self._gateway: GatewayProcess | None = None
+        self.gateway_ready: Callable[[str], None] = lambda url: None  # told where it listens
         self._fewer = ""  # connections than the settings say, and why
 
     async def __aenter__(self) -> "NameServer":
@@ -196,6 +231,7 @@ class NameServer:
             )
             self._recorder.pause = self._service.after_others
             await self._service.start()
+            self._report.service, self._report.address = self._service, self.address
         except BaseException:
             self._upkeep.unwatch()
             await self._recorder.stop()
@@ -221,42 +257,40 @@ class NameServer:
         self._catch_up.tell(changed)
         self._recorder.start()
         self._tasks = [
-            asyncio.create_task(
-                again_and_again(
-                    "watching memory",
-                    self._memory.look,
-                    every_s=LOOK_EVERY_S,
-                    upkeep=self._upkeep,
-                )
+            self._repeated("watching memory", self._memory.look, LOOK_EVERY_S),
+            self._repeated(
+                "looking for the key-value file",
+                lambda: self._kv_file.look(self._upkeep),
+                LOOK_EVERY_S,
             ),
-            asyncio.create_task(
-                again_and_again(
-                    "looking for the key-value file",
-                    lambda: self._kv_file.look(self._upkeep),
-                    every_s=LOOK_EVERY_S,
-                    upkeep=self._upkeep,
-                )
+            self._repeated(
+                "logging all pairs", self._kv_file.log_all, KV_LOG_EVERY_S, first_s=KV_LOG_FIRST_S
             ),
-            asyncio.create_task(
-                again_and_again(
-                    "logging all pairs",
-                    self._kv_file.log_all,
-                    every_s=KV_LOG_EVERY_S,
-                    first_s=KV_LOG_FIRST_S,
-                    upkeep=self._upkeep,
-                )
-            ),
-            asyncio.create_task(
-                again_and_again(
-                    "summing up a window",
-                    self._sum_up,
-                    every_s=self._settings.memory.window_s,
-                    upkeep=self._upkeep,
-                )
+            self._repeated(
+                "summing up a window", self._windows.tell, self._settings.memory.window_s
             ),
         ]
+        if self._settings.gateway.port:
+            self._start_gateway(self._service)
         self._report_settings()
         return self
+
+    def _start_gateway(self, service: Service) -> None:
+        gateway = self._gateway = GatewayProcess(
+            options_of(self._settings, self.host, self.port),
+            service.adopt_gateway,
+            now_s=self._clock.now_s,
+            ready=lambda url: self.gateway_ready(url),
+        )
+        self._report.gateway = gateway.status
+        gateway.start()
+
+    def _repeated(
+        self, what: str, turn: Turn, every_s: float, *, first_s: float | None = None
+    ) -> asyncio.Task[None]:
+        return asyncio.create_task(
+            again_and_again(what, turn, every_s=every_s, first_s=first_s, upkeep=self._upkeep)
+        )
 
     def _take_files(self) -> None:
         """Raises SettingsError when another node has them; nothing is left behind then."""
@@ -281,13 +315,16 @@ class NameServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._gateway is not None:
+            self._gateway.leave()
         await self._service.stop()
+        if self._gateway is not None:
+            await self._gateway.stop()
         await self._notifier.stop()
         await self._production.close()
         await self._catch_up.wait()
         await self._kv_file.flush()
-        for events in chain(self._summing, self._window()):
-            self._record(events)
+        self._windows.tell_rest()
         self._recorder.tell_rest(last=True)
         self._record(
             [
@@ -327,69 +364,7 @@ class NameServer:
 
     def health(self) -> dict[str, object]:
         """How the node is, for people and for programs that watch it."""
-        members = self._routes.members.live()
-        journal = self._recorder.status()
-        guard = self._guard_status()
-        memory = self._memory_status()
-        return {
-            "node": self._recorder.node_id,
-            "fleet": self._recorder.identity.fleet,
-            "incarnation": self._recorder.identity.incarnation,
-            "version": __version__,
-            "address": self.address,
-            "uptime_ms": _now_ms() - self._started_ms,
-            "wall_ms": _wall_ms(),
-            "revision": self._revision.value,
-            "brokers": len(members),
-            "unconfirmed": sum(not member.known.confirmed for member in members),
-            "topics": self._routes.topics.known,
-            "routes": self._routes.topics.entries,
-            "memory": memory,
-            "journal": journal,
-            "guard": guard,
-            "stalls": self._clock.status(),
-            "work": self._service.work_status() if self._service is not None else {},
-            "tasks": self._upkeep.status(),
-            "ok": not (
-                guard["held"] or journal.get("failing") or memory["pressed"] or self._upkeep.failing
-            ),
-        }
-
-    def _memory_status(self) -> dict[str, object]:
-        return self._memory.status(
-            {
-                Kind.RECORDS: self._recorder.latest_by_host,
-                Kind.DECODING: self._services.decoding.by_host,
-                Kind.PENDING: self._kv_file.waiting_bytes,
-                **(self._service.memory() if self._service is not None else {}),
-            }
-        )
-
-    def _guard_status(self) -> dict[str, object]:
-        """Whom the guard holds, since when and until when by the wall clock, and why."""
-        guard, now_ms, wall_ms = self._routes.guard, self._clock.now_ms(), _wall_ms()
-        why = guard.why
-        if why is None:
-            return {"held": []}
-        return {
-            "held": [
-                {
-                    "cluster": member.group.cluster,
-                    "broker": member.group.name,
-                    "broker_id": member.known.broker_id,
-                    "addr": member.known.addr,
-                    "silent_ms": now_ms - member.heard_ms,
-                }
-                for member in islice(guard.held, MOST_HELD_TOLD)
-            ],
-            "held_in_all": len(guard.held),
-            "since_ms": wall_ms + guard.since_ms - now_ms,
-            "until_ms": wall_ms + guard.until_ms - now_ms,
-            "silent": why.silent,
-            "live": why.live,
-            "limit": why.limit,
-            "window_ms": why.window_ms,
-        }
+        return self._report.health()
 
     def _within_limits(self, listen: ListenSettings) -> ListenSettings:
         budgets = self._account.budgets
@@ -406,7 +381,8 @@ class NameServer:
         if folder is None:
             return View()
         try:
-            view = await asyncio.to_thread(recover, folder, wall_ms=_wall_ms())
+            with table_memory:
+                view = await asyncio.to_thread(recover, folder, wall_ms=wall_ms())
         except JournalError as error:
             raise SettingsError(f"{error}; move the folder away to start without it") from error
         return view or View()
@@ -417,7 +393,8 @@ class NameServer:
         if not self._settings.memory.warm_restart:
             self._routes.members.skip_generations(view.generation)
             return 0
-        recovered = restore(view, self._routes, now_ms=self._clock.now_ms())
+        with table_memory:
+            recovered = restore(view, self._routes, now_ms=self._clock.now_ms())
         if recovered:
             logger.info(
                 "recovered %d brokers and %d routes from the journal, to be confirmed",
@@ -432,6 +409,8 @@ class NameServer:
         for event in events:
             if self._recorder.record(event):
                 log_event(event)
+            self._report.note(event)
+            self._services.groups.note(event)
             if not event.changes_routes:
                 continue
             self._services.memo.clear()
@@ -439,15 +418,23 @@ class NameServer:
             if isinstance(event, BrokerLeft):
                 if event.topics_lost:
                     topics = self._routes.topics.abandoned(*event.group)
-                    self._services.absences.note(event, _wall_ms(), topics)
+                    self._services.absences.note(event, wall_ms(), topics)
                 if self._service is not None:
                     self._service.clear_away()
             elif isinstance(event, TopicsChanged):
-                self._services.absences.note(event, _wall_ms(), ())
+                self._services.absences.note(event, wall_ms(), ())
             elif isinstance(event, MinBrokerChanged) and (
                 self._services.live.notify_min_broker_id_changed
             ):
                 self._notifier.notify(event)
+            self._watchers.note(event)
+
+    def _topics_of(self, cluster: str, broker: str) -> Collection[str]:
+        """The topics of a group that is there, or has just gone."""
+        group = self._routes.members.find_group(cluster, broker)
+        if group is not None:
+            return group.registered
+        return self._routes.topics.abandoned(cluster, broker)
 
     def _stalled(self, stall: Stall) -> None:
         self._record(
@@ -474,19 +461,6 @@ class NameServer:
         self._service.let_go(leaving)
         return released
 
-    async def _sum_up(self) -> None:
-        self._summing = self._window(silent=self._recorder.last_seq == self._window_began_seq)
-        for events in self._summing:
-            self._record(events)
-            await asyncio.sleep(0)
-        self._window_began_seq = self._recorder.last_seq
-
-    def _window(self, *, silent: bool = False) -> Iterator[list[Event]]:
-        """``silent``: nothing was recorded in the window; then say at least that it was."""
-        now_ms = self._clock.now_ms()  # a window is as long as it was listened for
-        window_ms, self._window_began_ms = now_ms - self._window_began_ms, now_ms
-        return sum_up(self._services, revision=self._revision, window_ms=window_ms, silent=silent)
-
     def _use(self, live: LiveSettings) -> None:
         self._services.live = live
 
@@ -505,11 +479,3 @@ class NameServer:
             logger.warning("settings that do nothing here: %s", ", ".join(self._settings.ignored))
         if self._settings.unknown:
             logger.warning("settings nobody here knows: %s", ", ".join(self._settings.unknown))
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000

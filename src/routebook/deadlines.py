@@ -43,6 +43,10 @@ class Deadlines(Generic[K, At]):
     def __contains__(self, key: K) -> bool:
         return key in self._at
 
+    def keys(self) -> list[K]:
+        """All that have a deadline."""
+        return list(self._at)
+
     def set(self, key: K, at: At) -> None:
         before = self._at.get(key)
         self._at[key] = at

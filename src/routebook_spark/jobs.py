@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -29,6 +29,7 @@ from routebook_spark.gold.flaps import flaps
 from routebook_spark.gold.forecast import capacity_forecast
 from routebook_spark.gold.heartbeats import heartbeat_health
 from routebook_spark.gold.pairs import first_touched
+from routebook_spark.local_frame import held_by_driver, local_frame
 from routebook_spark.silver.build import silver_stages
 from routebook_spark.silver.new_records import NewRecords, all_as_new, new_since
 from routebook_spark.tables import Lake, Table
@@ -39,7 +40,7 @@ _AT_ONCE = 2
 SKEW_IN_GOLD = Table("clock_skew_in_gold", tables.CLOCK_SKEW.schema)
 """What gold was made with, so that it is known which of its days are to be made anew."""
 
-RULES = 3
+RULES = 4
 """Counts up when rows that are there would be made otherwise now: the next build makes all anew."""
 
 
@@ -101,7 +102,10 @@ def gold_stages(lake: Lake, new: NewRecords) -> Iterator[tuple[Table, Callable[[
     """The tables of gold, and how each is brought up to date once those of silver are."""
     events, versions = lake.read(tables.EVENTS), lake.read(tables.ROUTE_VERSIONS)
     sessions, suspects = lake.read(tables.BROKER_SESSIONS), lake.read(tables.SUSPECT_TIMES)
-    coverage, skew = lake.read(tables.NODE_COVERAGE), lake.read(tables.CLOCK_SKEW)
+    # A few rows for each node and day, which every table of gold asks for several times.
+    coverage, skew = (
+        held_by_driver(lake.read(table)) for table in (tables.NODE_COVERAGE, tables.CLOCK_SKEW)
+    )
     day = None if new.from_day is None else first_touched(skew, _since(lake, new.from_day))
     rows: dict[Table, Callable[[DataFrame], DataFrame]] = {
         tables.BROKER_AVAILABILITY: lambda _: broker_availability(
@@ -159,12 +163,9 @@ def _done(lake: Lake) -> int:
 
 
 def _note(lake: Lake, batch: int) -> None:
-    row = lake.spark.createDataFrame(
-        [(_BUILD, batch, RULES)], "stage string, batch bigint, version bigint"
-    )
-    lake.replace(
-        tables.PROGRESS, row.withColumn("at", F.current_timestamp()), where=f"stage = '{_BUILD}'"
-    )
+    row = {"stage": _BUILD, "batch": batch, "version": RULES, "at": datetime.now(UTC)}
+    rows = local_frame(lake.spark, tables.PROGRESS.schema, [row])
+    lake.replace(tables.PROGRESS, rows, where=f"stage = '{_BUILD}'")
 
 
 if __name__ == "__main__":

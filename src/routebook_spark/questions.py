@@ -22,12 +22,16 @@ from routebook_spark.answers.as_of import ENDED, PROBABLY, earliest_day, moments
 from routebook_spark.answers.differences import by_broker, differences, topics_come_and_gone
 from routebook_spark.answers.routes_at import ROUTE, routes_at
 from routebook_spark.errors import PipelineError
-from routebook_spark.schemas import WITNESS
+from routebook_spark.local_frame import held_by_driver, local_frame
+from routebook_spark.schemas import STRING, TIMESTAMP, WITNESS, struct
 from routebook_spark.tables import Lake, Table
 
 __all__ = ["Routebook"]
 
 Time = datetime | str
+
+_MOMENTS = struct(at=TIMESTAMP)
+_ASKED = struct(topic=STRING, at=TIMESTAMP)
 
 
 class NoSuchTable(PipelineError):
@@ -68,7 +72,7 @@ class Routebook:
         A node without a route is one row without a broker; ``told`` says why. It is ``probably``
         where nobody saw the node answer, and ``why`` says the reason.
         """
-        asked = self.lake.spark.createDataFrame([(topic, _time(at))], "topic STRING, at TIMESTAMP")
+        asked = local_frame(self.lake.spark, _ASKED, [{"topic": topic, "at": _time(at)}])
         return self.routes_at(asked, node=node, fleet=fleet)
 
     def routes_at(
@@ -127,10 +131,9 @@ class Routebook:
     ) -> "Differences":
         """As ``diff``, with sums for a broker and for all."""
         begin, end = _time(from_), _time(to)
-        ats = self.lake.spark.createDataFrame([(begin,), (end,)], "at TIMESTAMP")
-        found = _period(self._moments(ats, node, fleet), begin, end)
-        # A row for each node, joined with again and again: looked up once.
-        period = self.lake.spark.createDataFrame(found.collect(), found.schema)
+        ats = local_frame(self.lake.spark, _MOMENTS, [{"at": begin}, {"at": end}])
+        # A row for each node, joined with again and again.
+        period = held_by_driver(_period(self._moments(ats, node, fleet), begin, end))
         since = min(begin, end).date()
         return Differences(
             period,

@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 WITNESS = ("fleet", "node", "incarnation")
+_WITNESS = dict.fromkeys(WITNESS, STRING)
 DEFAULT_FLEET = "default"
 """The fleet of nodes of which nobody said one."""
 FILLED = {"fleet": DEFAULT_FLEET, "incarnation": ""}
@@ -56,9 +57,7 @@ _REST = {name: kind for name, kind in DATA.items() if name not in PROMOTED and n
 # ``queries`` where it is a list. ``raw`` is the whole line, for types this version does not know.
 EVENTS = struct(
     day=DATE,
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     seq=LONG,
     at=TIMESTAMP,
     wall_ms=LONG,
@@ -71,9 +70,7 @@ EVENTS = struct(
     segment=STRING,
 )
 SEGMENTS = struct(
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     first_seq=LONG,
     last_seq=LONG,
     records=LONG,
@@ -94,9 +91,7 @@ SEGMENTS = struct(
     at=TIMESTAMP,  # of the ingest
 )
 QUARANTINE = struct(
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     seq=LONG,
     reason=STRING,
     raw=STRING,
@@ -105,9 +100,7 @@ QUARANTINE = struct(
     at=TIMESTAMP,  # of the ingest
 )
 GAPS = struct(
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     after_seq=LONG,
     before_seq=LONG,
     missing=LONG,
@@ -120,10 +113,8 @@ PROGRESS = struct(stage=STRING, batch=LONG, at=TIMESTAMP, version=LONG)
 # -- silver
 
 # What happened to a node itself, or to its journal; all later tables of silver go by it.
-NODE_MARKS = struct(
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+NODE_EVENTS = struct(
+    **_WITNESS,
     seq=LONG,
     at=TIMESTAMP,
     type=STRING,  # of the event; FirstRecord for the first one we have
@@ -134,9 +125,7 @@ NODE_MARKS = struct(
 )
 # Where a node that runs was no witness; see silver/breaks.py.
 NODE_BREAKS = struct(
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     seq=LONG,  # of the record that shows it
     at=TIMESTAMP,
     type=STRING,  # stalled, silent, clock; epoch, window
@@ -148,9 +137,7 @@ NODE_BREAKS = struct(
 # The lives of broker groups: how long the tables of a node had one, as it was when it was made or
 # last stated anew.
 BROKER_GROUPS = struct(
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     cluster=STRING,
     broker=STRING,
     from_seq=LONG,
@@ -162,9 +149,7 @@ BROKER_GROUPS = struct(
     until_day=DATE,
 )
 NODE_COVERAGE = struct(
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     from_seq=LONG,
     to_seq=LONG,  # null: goes on
     from_at=TIMESTAMP,
@@ -177,9 +162,7 @@ NODE_COVERAGE = struct(
     until_day=DATE,
 )
 BROKER_SESSIONS = struct(
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     cluster=STRING,
     broker=STRING,
     broker_id=LONG,
@@ -207,9 +190,7 @@ BROKER_SESSIONS = struct(
 # When a session was listed but not to be relied on: recovered and not heard of since, or held by
 # the guard. ``kind``: unconfirmed, held.
 SUSPECT_TIMES = struct(
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     cluster=STRING,
     broker=STRING,
     broker_id=LONG,
@@ -223,9 +204,7 @@ SUSPECT_TIMES = struct(
     until_day=DATE,
 )
 ROUTE_VERSIONS = struct(
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     cluster=STRING,
     broker=STRING,
     topic=STRING,
@@ -244,9 +223,7 @@ ROUTE_VERSIONS = struct(
 )
 # Registrations that nodes took; what two of them saw tells how far their clocks are apart.
 CLOCK_SIGHTINGS = struct(
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     seq=LONG,
     day=DATE,
     wall_ms=LONG,
@@ -259,16 +236,12 @@ CLOCK_SIGHTINGS = struct(
 # The days on which a node wrote something, by its clock, and the epochs of that.
 CLOCK_DAYS = struct(
     day=DATE,
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     clock_epoch=LONG,
 )
 CLOCK_SKEW = struct(
     day=DATE,
-    fleet=STRING,
-    node=STRING,
-    incarnation=STRING,
+    **_WITNESS,
     against=STRING,  # the node whose clock is the common one
     offset_ms=LONG,  # how far the clock of ``node`` is ahead of the common one; null: nobody knows
     uncertainty_ms=LONG,

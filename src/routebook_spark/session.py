@@ -125,6 +125,8 @@ def _settings(memory: str) -> dict[str, str]:
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.dataFrameQueryContext.enabled": "false",
         "spark.ui.enabled": "false",
+        # Of every query, for a page that nobody sees. In full it has each node of the plan twice.
+        "spark.sql.ui.explainMode": "simple",
         # Adaptive execution joins small partitions; more than the cores are for large data only.
         "spark.sql.shuffle.partitions": str(max(2 * (os.cpu_count() or 1), 4)),
         # Ten times as much comes out of packed segments, to be sorted in memory; and small tasks

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from differential.steps import Form, Mapping, Queues, Register, Stamp
+from differential.steps import Form, Mapping, Queues, Register, Spelling, Stamp
 
 V3_0_11, V5_0_0 = 37, 413
 
@@ -48,3 +48,11 @@ def skips_bare_keys(step: Register) -> bool:
     """Whether the integer keys of a mapping stand in a part that its version does not know."""
     old = step.via.version < V3_0_11
     return old and step.form is not Form.OLD and any(info.queues for info in step.mappings)
+
+
+def skips_trailing_commas(step: Register) -> bool:
+    """Whether there are such in a part that its version does not know."""
+    old = step.via.version < V3_0_11
+    unknown = old != (step.form is Form.OLD)
+    numbers = step.stamp is not None or step.topics or step.mappings
+    return unknown and step.spelling is Spelling.TRAILING_COMMAS and bool(numbers)

@@ -18,7 +18,7 @@ from differential.canonical import (
     mapping,
     quoted_plain,
 )
-from differential.content import Content, content, skips_bare_keys
+from differential.content import Content, content, skips_bare_keys, skips_trailing_commas
 from differential.java_hash import BROKER_TABLE, LIVE_TABLE, walk
 from differential.rendering import Writer
 from differential.rules import Rule
@@ -211,7 +211,7 @@ class Model:
             case Form.JSON | Form.OLD | Form.NULL_TABLE:
                 if step.spelling in (Spelling.BARE_NAMES, Spelling.DOUBLE_COMMAS):
                     return fastjson_1
-                if skips_bare_keys(step):
+                if skips_bare_keys(step) or skips_trailing_commas(step):
                     return fastjson_1
                 return step.spelling is not Spelling.COMMENT or not fastjson_1
             case Form.COMPRESSED | Form.CUT | Form.NOTHING:

@@ -64,7 +64,8 @@ class Rule(Enum):
     JSON_DIALECT = (
         "json-dialect",
         "Bodies are read in the dialect of fastjson 1 without comments: bare names and doubled"
-        " commas are accepted; 5.5.0 (fastjson 2) refuses those and accepts comments.",
+        " commas are accepted; 5.5.0 (fastjson 2) refuses those, and a comma at the end of a member"
+        " it does not know, and accepts comments.",
     )
     DATA_VERSION_WITHOUT_TIMESTAMP = (
         "data-version-without-timestamp",

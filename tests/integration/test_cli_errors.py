@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from routebook.cli.suggestions import FEW, MOST_NAMES, close_names, known_names
+from routebook.documents.suggestions import FEW, MOST_NAMES, close_names, known_names
 from support.brokers import Broker
 from support.fleet import Fleet, run_program
 from support.health import not_ours, report, reporting, run_at

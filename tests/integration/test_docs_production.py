@@ -1,6 +1,5 @@
 """The files of docs/production.md do what the page says."""
 
-import configparser
 import shlex
 
 from routebook.settings import KEYS
@@ -14,17 +13,6 @@ def test_the_configuration_is_accepted() -> None:
     keys = {line.partition("=")[0] for line in BLOCKS["properties"].splitlines()}
     assert "nodeId" in keys
     assert keys <= set(KEYS)
-
-
-def test_the_unit_starts_a_command_that_exists() -> None:
-    unit = configparser.ConfigParser(interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read_string(BLOCKS["ini"])
-    assert unit.sections() == ["Unit", "Service", "Install"]
-    program, *words = shlex.split(unit["Service"]["ExecStart"])
-    assert program.endswith("/bin/routebook")
-    assert run_program(*words, "--help").exit_code == 0
-    assert unit["Service"]["User"] != "root"
 
 
 def test_the_unit_of_the_tables_runs_commands_that_exist() -> None:

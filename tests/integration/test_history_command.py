@@ -11,35 +11,12 @@ from rich.console import Console
 
 from routebook.cli import progress
 from routebook.cli.history import command
-from routebook.events import RouteQueries, StaticMapping
+from routebook.events import StaticMapping
 from routebook.journal.folder import ACTIVE, list_folder
 from support.fleet import Ran, run_program
 from support.journal_folders import write_journal
+from support.night import FIRST, SECOND, TOPICS, night, nth
 from support.stories import Story, ms
-
-TOPICS = [f"t{number:03}" for number in range(118)] + ["orders", "payments"]
-FIRST, SECOND = "ns-1-0a1b2c3d", "ns-2-4e5f6a7b"
-
-
-def night(node: str = FIRST, *, flaky: bool = True) -> Story:
-    story = Story(awake=True, node=node).at("03:00:00").start()
-    story.at("03:12:04").register(topics=TOPICS, version=1)
-    story.at("03:12:05").register("broker-b", version=1)
-    story.at("03:20:00").heartbeats(gaps_s=(30, 95))
-    story.at("03:25:00").set_writable("broker-b", writable=False, peer="10.0.0.9:51234")
-    if flaky:
-        story.at("03:40:11").lose()
-        story.at("03:40:41").register(topics=TOPICS, version=1)
-    story.at("03:50:00").stop()
-    story.at("03:51:00").start(recovering=True)
-    story.at("03:51:04").confirm()
-    return story.at("03:55:00").heartbeats("broker-b", host=2)
-
-
-def nth(number: int) -> int:
-    """The sequence number of one of the records of a night that tell more than that it is awake."""
-    told = [r.seq for r in night().records if not isinstance(r.event, RouteQueries)]
-    return told[number - 1]
 
 
 @pytest.fixture
@@ -858,7 +835,7 @@ def test_the_default_folder_is_that_of_a_node_of_the_user(
     ("words", "sentence"),
     [
         (["topic", "payroll"], "no route for payroll is known of"),
-        (["broker", "broker-x"], "no broker broker-x is known of"),
+        (["broker", "gateway"], "no broker gateway is known of"),
         (["explain", "nobody"], "nothing about nobody is known of"),
     ],
 )
@@ -866,6 +843,22 @@ def test_a_name_nobody_knows_is_one_sentence(folder: Path, words: list[str], sen
     assert complaint(history(*words, folders=(folder,)), 1) == (
         f"Error: {sentence} {FIRST} between 2026-11-15T03:00:00Z and 2026-11-15T03:55:00Z"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["topic", "paymets"], "payments"),
+        (["broker", "broker-c"], "broker-b or broker-a"),
+        (["explain", "oders"], "orders"),
+        (["explain", "brokr-a"], "broker-a or broker-b"),
+    ],
+)
+def test_a_mistyped_name_is_answered_with_the_right_one(
+    folder: Path, words: list[str], meant: str
+) -> None:
+    told = complaint(history(*words, folders=(folder,)), 1)
+    assert told.endswith(f"03:55:00Z; did you mean {meant}?")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from routebook.testing import Workbench
 from support.misbehaving import Behaviour, Caller, Server, answer
 from support.raw import SYSTEM_ERROR
 from support.stories import Story
+from support.waiting import wait_for
 
 
 def ask(*words: str) -> tuple[int, str, str]:
@@ -36,6 +37,22 @@ def test_running_nodes_tell_what_happened(tmp_path: Path) -> None:
         code, _, said = ask("explain", "nobody", "-n", nodes.addresses)
         assert code == 1
         assert "nothing about nobody is known" in said
+
+
+def test_a_broker_that_is_there_has_lasted_until_the_node_was_asked(tmp_path: Path) -> None:
+    with Workbench(tmp_path) as bench:
+        node = bench.nodes(1, journal_window_seconds=3600)[0]
+        bench.broker("broker-a", topics=["orders"], nameservers=node.address)
+
+        def lasted_ms() -> int:
+            code, told, _ = ask("broker", "broker-a", "--json", "-n", node.address)
+            assert code == 0
+            [session] = json.loads(told)["nodes"][0]["sessions"]
+            assert session["to"] is None
+            return int(session["lasted_ms"])
+
+        # No record comes meanwhile: windows of heartbeats are an hour long.
+        wait_for("the session to last", lasted_ms, until=lambda ms: ms > 500, timeout_s=10)
 
 
 def test_a_node_that_cannot_be_asked_is_said_so(tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ async def test_health_tells_what_the_node_has_and_how_its_journal_is(tmp_path: P
         work = found.pop("work")
         assert set(work) == {"waiting", "refused"}
         assert set(work["refused"].values()) == {0}
-        del found["uptime_ms"], found["wall_ms"], found["incarnation"]
+        assert set(found.pop("watch").values()) == {0}
+        del found["uptime_ms"], found["wall_ms"], found["incarnation"], found["boot"]
         assert found == {
             "node": "ns-1",
             "version": __version__,
@@ -65,6 +66,7 @@ async def test_health_tells_what_the_node_has_and_how_its_journal_is(tmp_path: P
             "topics": 3,
             "routes": 4,
             "guard": {"held": []},
+            "gateway": None,
             "fleet": "",
             "tasks": {"failing": {}, "errors": 0, "last_error": None},
             "ok": True,

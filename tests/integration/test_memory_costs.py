@@ -12,7 +12,7 @@ ALLOCATOR = 2 * 1024 * 1024  # pages it has begun
 LEAST_PERCENT = 20  # of what is charged: an account that charges for nothing refuses for nothing
 
 
-@pytest.mark.parametrize("case", [*table_costs.CASES, *table_costs.PAIRS])
+@pytest.mark.parametrize("case", [*table_costs.CASES, *table_costs.PAIRS, *table_costs.WATCHES])
 def test_the_account_charges_at_least_what_the_tables_take(case: str) -> None:
     script = Path(table_costs.__file__)
     ran = subprocess.run(

@@ -293,7 +293,7 @@ async def test_a_clock_that_is_set_back_confuses_nobody(
         clock["ms"] += 1
         return clock["ms"]
 
-    monkeypatch.setattr(app, "_wall_ms", wall_ms)
+    monkeypatch.setattr(app, "wall_ms", wall_ms)
     async with stopping_first(tmp_path, journal_rotate_bytes=65_536) as (_, peer):
         await A.register(peer, [f"topic-{number}" for number in range(5000)])
         await soon("a sealed segment", lambda: segments(folder))

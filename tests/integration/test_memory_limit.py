@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from siege.attacks import ATTACKS, MIB, Toll, registering
+from siege.attacks import ATTACKS, MIB, Toll, broker, registering
 from support import raw
 from support.builders import compressed_body
 from support.cgroups import MemoryGroup
@@ -90,33 +90,61 @@ def test_the_fullest_table_fits_after_a_restart_too(besieged: Besieged) -> None:
     besieged.check()
 
 
+KEPT = 0.2  # by the allocator, of what brokers took; measured: 0.04 to 0.08
+
+
+def bodies_of_many_topics(brokers: int) -> Iterator[bytes]:
+    topics = [f"{each}".ljust(60, "x") for each in range(10_000)]
+    for number in range(brokers):
+        yield compressed_body([f"{number}-{topic}" for topic in topics])
+
+
+def wait_until_given_back(node: NodeProcess, *, idle: int, full: int) -> None:
+    with node.connect() as bystander:
+        wait_for(
+            "the tables to be empty",
+            lambda: health(bystander)["memory"],
+            until=lambda memory: memory["tables"] == 0,
+        )
+    assert full - idle > 40 * MIB, "else there is nothing to give back"
+    wait_for(
+        f"memory to be given back, {idle} before and {full} with brokers",
+        node.memory,
+        until=lambda now: now - idle < KEPT * (full - idle),
+    )
+
+
 def test_room_is_there_again_when_brokers_leave(besieged: Besieged) -> None:
     node = besieged.node
-    topics = [f"{each}".ljust(60, "x") for each in range(10_000)]
     idle, full = node.memory(), 0
-
-    def bodies() -> Iterator[bytes]:
-        for number in range(14):
-            yield compressed_body([f"{number}-{topic}" for topic in topics])
 
     def measured(toll: Toll) -> None:
         nonlocal full
         full = node.memory()
 
     for _ in range(2):
-        toll = registering(node, 30.0, bodies(), hosts=14, at_last=measured)
+        toll = registering(node, 30.0, bodies_of_many_topics(14), hosts=14, at_last=measured)
         assert toll.taken >= 5
         assert "memoryLimit" in toll.reason
+        wait_until_given_back(node, idle=idle, full=full)
+    besieged.check()
+
+
+def test_what_a_node_began_with_is_given_back_too(besieged: Besieged) -> None:
+    node = besieged.node
+    idle = node.memory()
+
+    def restarted(toll: Toll) -> None:
+        assert toll.taken == 9
         with node.connect() as bystander:
-            wait_for(
-                "the tables to be empty",
-                lambda: health(bystander)["memory"],
-                until=lambda memory: memory["tables"] == 0,
-            )
-    # To the system, too; some of it the allocator cannot part with.
-    wait_for(
-        f"memory to be given back, {idle} before and {full} with brokers",
-        node.memory,
-        until=lambda now: now - idle < 0.85 * (full - idle),
-    )
+            all_written(bystander)
+        node.kill()
+
+    registering(node, 30.0, bodies_of_many_topics(9), hosts=9, at_last=restarted)
+    node.start()
+    full = node.memory()
+    with node.connect() as peer:
+        for number in range(9):
+            assert peer.ask(raw.UNREGISTER, broker(number).fields).code == raw.SUCCESS
+    wait_until_given_back(node, idle=idle, full=full)
     besieged.check()

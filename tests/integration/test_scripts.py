@@ -1,7 +1,11 @@
 """The scripts of the Makefile on machines that lack something; the programs they call are stubs."""
 
+import io
 import shutil
 import subprocess
+import sys
+import tarfile
+from hashlib import sha512
 from pathlib import Path
 
 import pytest
@@ -70,3 +74,70 @@ def test_who_cannot_install_java_is_told_which(tmp_path: Path, *, user: int, deb
     ran = machine.spark()
     assert (ran.returncode, machine.installed) == (2, [])
     assert "Spark needs Java 17 or newer" in ran.stderr
+
+
+# -- the libraries of the live page
+
+
+NPM = """#!/bin/sh
+shift 2  # pack --silent
+[ "$1" = --pack-destination ]
+cp {packages}/*.tgz "$2"
+"""
+
+
+class PageSources:
+    """A copy of what fetches the libraries of the page, and an npm that has one of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.page = folder / "src" / "routebook" / "gateway" / "page"
+        self.page.mkdir(parents=True)
+        shutil.copytree(ROOT / "scripts", folder / "scripts")
+        packages = folder / "packages"
+        packages.mkdir()
+        with tarfile.open(packages / "owner-thing-1.2.3.tgz", "w:gz") as archive:
+            for name, text in (("dist/thing.mjs", "export {}"), ("LICENSE", "do what you like")):
+                member = tarfile.TarInfo(f"package/{name}")
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
+        self._sha512 = sha512((packages / "owner-thing-1.2.3.tgz").read_bytes()).hexdigest()
+        self._bin = folder / "bin"
+        self._bin.mkdir()
+        npm = self._bin / "npm"
+        npm.write_text(NPM.format(packages=packages))
+        npm.chmod(0o755)
+
+    def lock(self, sha512: str | None = None) -> None:
+        line = f"@owner/thing 1.2.3 {sha512 or self._sha512} dist/thing.mjs=thing.mjs"
+        (self.page / "assets.lock").write_text(f"# a comment\n{line}\n")
+
+    def fetch(self) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["sh", "scripts/assets.sh", sys.executable],
+            cwd=self._folder,
+            env={"PATH": f"{self._bin}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+def test_libraries_of_the_page_are_unpacked_with_their_licence(tmp_path: Path) -> None:
+    sources = PageSources(tmp_path)
+    sources.lock()
+    assert sources.fetch().returncode == 0
+    assert (sources.page / "vendor" / "thing.mjs").read_text() == "export {}"
+    licences = (sources.page / "vendor" / "THIRD-PARTY.txt").read_text()
+    assert "@owner/thing 1.2.3\n" in licences
+    assert "do what you like" in licences
+    assert sources.fetch().stdout == ""  # what is there is not fetched again
+
+
+def test_a_library_that_is_another_one_is_not_unpacked(tmp_path: Path) -> None:
+    sources = PageSources(tmp_path)
+    sources.lock("0" * 128)
+    ran = sources.fetch()
+    assert ran.returncode != 0
+    assert "@owner/thing 1.2.3 is not what assets.lock says" in ran.stderr
+    assert not (sources.page / "vendor" / "thing.mjs").exists()

@@ -165,12 +165,12 @@ async def test_a_demoted_broker_is_a_slave_at_the_same_address(tmp_path: Path) -
         await eventually(
             "the slave",
             group_of(client),
-            until=lambda group: group is not None and group.addrs == {1: "10.0.0.1:10911"},
+            until=lambda group: group is not None and group.addrs == {1: "127.1.0.1:10911"},
         )
         await playing
         group = await client.broker_group(CLUSTER, "broker-0")
         assert group is not None
-        assert group.addrs == {0: "10.0.0.1:10911"}
+        assert group.addrs == {0: "127.1.0.1:10911"}
 
 
 async def test_churned_topics_come_change_and_go(tmp_path: Path) -> None:
@@ -344,6 +344,6 @@ def test_on_a_terminal_a_table_shows_how_the_brokers_stand(tmp_path: Path) -> No
                     text += more
         assert process.returncode == 0
         assert len(node.lines_with("BrokerLeft", '"cause":"unregister"')) == 2
-    assert b"10.0.0.2:10911" in text
+    assert b"127.1.0.2:10911" in text
     assert b"broker-1 left" in text
     assert b"Traceback" not in text

@@ -1,12 +1,16 @@
 """Connections that send many requests at once take turns with all others. Counted, not timed."""
 
+import asyncio
+import itertools
+from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from routebook.app import NameServer
-from routebook.server.connection import TURN
+from routebook.events import Cause
+from routebook.server.connection import TURN, Connection
 from support import raw
 from support.brokers import Broker
 from support.builders import registration_body
@@ -81,3 +85,34 @@ async def test_who_sent_much_has_its_turns_before_the_node_stops(tmp_path: Path)
         assert (await peer.read()).opaque == 0
     assert [(await peer.read()).opaque for _ in range(1, much)] == list(range(1, much))
     await peer.close()
+
+
+async def test_connections_that_are_idle_together_are_closed_a_few_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("routebook.server.port.CLOSED_A_TURN", 2)
+    loop, turn = asyncio.get_running_loop(), itertools.count(1)
+    closed: list[int] = []  # in which turn each was
+    now = 0
+    abort = Connection.abort
+
+    def count() -> None:
+        nonlocal now
+        now = next(turn)
+        if len(closed) < PIPELINES:
+            loop.call_soon(count)
+
+    def aborted(connection: Connection, cause: Cause | None = None) -> None:
+        if not closed:
+            loop.call_soon(count)
+        closed.append(now)
+        abort(connection, cause)
+
+    monkeypatch.setattr(Connection, "abort", aborted)
+    async with AsyncExitStack() as stack:
+        node = local_node(tmp_path, server_channel_max_idle_time_seconds=1)
+        await stack.enter_async_context(node)
+        crowd = [await stack.enter_async_context(Peer(node.port)) for _ in range(PIPELINES)]
+        for peer in crowd:
+            assert await peer.hung_up() == b""
+    assert max(Counter(closed[:PIPELINES]).values()) == 2

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from routebook import app
 from routebook.events import RecordsLost
 from routebook.handlers import dispatch
+from routebook.handlers.services import Services
+from routebook.handlers.watch import told_route
 from routebook.journal import writer_thread
 from routebook.journal.reader import read
 from routebook.journal.record import Record, encode
@@ -17,7 +18,9 @@ from routebook.server import tls, windows
 from routebook.server.kv_claim import KvClaim
 from routebook.settings import TlsSettings
 from routebook.slices import Slices
+from routebook.watch.kept_routes import Route
 from support import raw
+from support.brokers import Broker
 from support.certificates import authority, identity
 from support.journals import Clock, numbered, opened, seqs, sound, written
 from support.memories import health as health_of
@@ -25,6 +28,8 @@ from support.memories import journal_of, stopping_first
 from support.nodes import NodeProcess, local_node
 from support.raw import Peer
 from support.waiting import soon, wait_for
+
+WATCH = 19_005
 
 
 class Odd(BaseException):
@@ -109,14 +114,15 @@ async def test_a_window_that_cannot_be_summed_up_is_said_and_the_next_one_is(
         def fails(*args: object, **kwargs: object) -> None:
             raise Odd("no sum")
 
-        monkeypatch.setattr(app, "sum_up", fails)
+        sum_up = windows.sum_up
+        monkeypatch.setattr(windows, "sum_up", fails)
         health = await soon("the failure", node.health, until=lambda health: not health["ok"])
         assert health["tasks"] == {
             "failing": {"summing up a window": "Odd: no sum"},
             "errors": 1,
             "last_error": "summing up a window: Odd: no sum",
         }
-        monkeypatch.setattr(app, "sum_up", windows.sum_up)
+        monkeypatch.setattr(windows, "sum_up", sum_up)
         health = await soon("the next", node.health, until=lambda health: bool(health["ok"]))
         assert health["tasks"]["errors"] >= 1  # type: ignore[index]
 
@@ -194,6 +200,26 @@ async def test_what_nobody_waits_for_goes_on_after_an_error_of_any_type(
         told = node.health()["tasks"]
     assert told["last_error"] == "what nobody waited for: Odd: no work"  # type: ignore[index]
     assert "something that nobody waited for failed" in caplog.text
+
+
+async def test_watchers_are_told_on_after_an_error_of_any_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = [Odd("a route that cannot be told")]
+
+    def odd_at_first(topic: str, services: Services) -> Slices[Route]:
+        if errors:
+            raise errors.pop()
+        return (yield from told_route(topic, services))
+
+    monkeypatch.setattr("routebook.app.told_route", odd_at_first)
+    async with local_node(tmp_path) as node, Peer(node.port) as unlucky, Peer(node.port) as other:
+        await Broker().register(other, ["orders", "stock"])
+        assert (await unlucky.call(WATCH, b'{"topics":{"orders":""}}')).code == raw.SUCCESS
+        await unlucky.hung_up()  # so that it begins anew, elsewhere or here
+        assert (await other.call(WATCH, b'{"topics":{"orders":""}}')).code == raw.SUCCESS
+        assert b'"topic":"orders"' in (await other.read()).body
+        assert "a route that cannot be told" in str(node.health()["tasks"])
 
 
 async def test_a_request_that_fails_for_a_mistake_of_ours_shows_in_health(

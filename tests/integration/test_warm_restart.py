@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from routebook import app
 from routebook.app import NameServer
 from routebook.events import (
     BrokerConfirmed,
@@ -20,6 +19,7 @@ from routebook.events import (
     NodeStopped,
     TopicsChanged,
 )
+from routebook.server.report import wall_ms
 from support import raw
 from support.brokers import Broker
 from support.builders import mapping_info, registration_body
@@ -295,8 +295,8 @@ async def test_a_lease_begins_with_the_restart_however_long_the_node_was_down(
 ) -> None:
     async with stopping_first(tmp_path) as (_, peer):
         await A.register(peer)
-    later_ms = app._wall_ms() + 7 * 86_400_000
-    monkeypatch.setattr(app, "_wall_ms", lambda: later_ms)
+    later_ms = wall_ms() + 7 * 86_400_000
+    monkeypatch.setattr("routebook.app.wall_ms", lambda: later_ms)
     async with local_node(tmp_path) as node, Peer(node.port) as peer:
         node._service.expire_brokers()  # type: ignore[union-attr]
         assert (await peer.call(raw.ROUTE, topic="T1")).code == raw.SUCCESS

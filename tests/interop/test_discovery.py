@@ -25,8 +25,11 @@ from routebook.client import (
 from routebook.client.cache import RouteCache
 from routebook.client.changes import BrokerDisappeared, RouteChange
 from routebook.client.node import Node
+from routebook.wire.codes import RequestCode
 from routebook.wire.command import Command
+from support import raw
 from support.fleet import run_program
+from support.raw import BlockingPeer
 from support.waiting import eventually, soon
 
 GET_BROKER_CONFIG = 26
@@ -239,6 +242,31 @@ async def test_routes_of_real_brokers_are_read_alike_from_all_name_servers(
         assert len(topics) > 5
         for topic in topics:
             assert await the_route(client, topic) is not None
+
+
+async def test_nameservers_of_rocketmq_offer_no_watch_and_caches_poll_them(
+    three: list[NameServerProcess],
+) -> None:
+    java, _, ours = three
+    with BlockingPeer(java.port) as peer:
+        refusal = peer.call(RequestCode.ROUTEBOOK_WATCH, b'{"topics":{"T":""}}')
+    assert refusal.code == raw.NOT_SUPPORTED
+    ran = await asyncio.to_thread(run_program, "watch", "T", "-n", java.address)
+    assert ran.exit_code == 1
+    assert "does not offer watch" in ran.stderr
+    async with NameServerClient(java.address) as client, RouteCache(client, poll_s=0.1) as cache:
+        cache.use("watched-where")
+        await soon("a poll", lambda: cache.last_error("watched-where"))
+        assert not cache.watched
+        settings = BrokerSettings(name="watched", addr="10.1.0.9:10911", cluster="agents")
+        async with BrokerAgent(
+            settings, all_of(three), topics=[Topic("watched-where"), Topic("w")]
+        ):
+            await soon("the route, by polling", lambda: cache.entry("watched-where"))
+    async with NameServerClient(all_of(three)) as client, RouteCache(client) as cache:
+        cache.use("watched-where")
+        await soon("the watch at the one node that offers it", lambda: cache.watched)
+        assert client.chosen == Address.parse(ours.address)
 
 
 async def test_a_caller_gets_through_when_a_real_broker_is_killed(

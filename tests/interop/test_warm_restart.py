@@ -32,6 +32,12 @@ from support.waiting import eventually
 TOPIC = "outlives-its-node"
 MANY = 8000  # enough to be at it while the node is restarted
 PERIOD_S = 10  # the shortest a broker accepts
+# What mqadmin says of a node it did not reach: nobody listens, or it was cut off while it asked.
+NOT_REACHED = (
+    "RemotingConnectException",
+    "RemotingSendRequestException",
+    "RemotingTimeoutException",
+)
 
 
 @dataclass(slots=True)
@@ -160,7 +166,7 @@ async def test_a_broker_and_clients_run_across_a_restart_without_one_missing_rou
     assert len(reached) > 2
     assert len(set(reached)) == 1
     for text in asked.printed:
-        assert text in reached or "connect to" in text, text
+        assert text in reached or any(fault in text for fault in NOT_REACHED), text
 
     found = list(read(world.journal, from_seq=last_seq + 1))
     [confirmed] = [r.event for r in found if isinstance(r.event, BrokerConfirmed)]

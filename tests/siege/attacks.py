@@ -1,6 +1,7 @@
 """What strangers have tried to make a node hold, each for so many seconds."""
 
 import itertools
+import json
 import socket
 import time
 import zlib
@@ -15,7 +16,7 @@ from support.nodes import NodeProcess
 from support.raw import Answer, BlockingPeer, Hangup
 
 MIB = 1024 * 1024
-RECENT = 19_002
+RECENT, WATCH = 19_002, 19_005
 
 
 class Toll:
@@ -320,6 +321,43 @@ def unfinished(node: NodeProcess, seconds: float) -> Toll:
     return toll
 
 
+def watches(node: NodeProcess, seconds: float) -> Toll:
+    """As many topics as a connection may watch, of the longest names, over and over."""
+    toll, until = Toll(), time.monotonic() + seconds
+    peers: list[BlockingPeer] = []
+    with closing(peers):
+        while time.monotonic() < until:
+            number = len(peers)
+            peers.append(from_host(node, number % 40))
+            names = [f"{number}-{each}-".ljust(390, "w") for each in range(10_000)]
+            body = json.dumps({"topics": dict.fromkeys(names, "")}).encode()
+            toll.count(peers[-1].ask(WATCH, {}, body))
+    return toll
+
+
+def watched_brokers(node: NodeProcess, seconds: float) -> Toll:
+    """Brokers of many topics that come and go, watched by many who do not read."""
+    toll, until = Toll(), time.monotonic() + seconds
+    names = [f"{each}-".ljust(390, "w") for each in range(5_000)]
+    body = json.dumps({"topics": dict.fromkeys(names, ""), "feed": True}).encode()
+    packed = compressed_body(names)
+    peers: list[BlockingPeer] = []
+    with closing(peers):
+        for host in range(12):
+            peers.append(from_host(node, host % 6))
+            peers[-1].socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+            toll.count(peers[-1].ask(WATCH, {}, body))
+        teller = from_host(node, 20)
+        peers.append(teller)
+        for number in itertools.count():
+            if time.monotonic() > until:
+                break
+            fields = {**broker(number).fields, "compressed": "true"}
+            toll.count(teller.ask(raw.REGISTER, fields, packed))
+            toll.count(teller.ask(raw.UNREGISTER, fields))
+    return toll
+
+
 def _bystanding(node: NodeProcess, seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -349,5 +387,7 @@ ATTACKS: dict[str, Attack] = {
         unread,
         unread_records,
         unfinished,
+        watches,
+        watched_brokers,
     )
 }

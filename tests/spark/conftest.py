@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 
 from routebook_spark.session import QUIET, build_session
 from routebook_spark.tables import Lake
+from support.made_tables import AtOnce, InSteps, made_at_once, made_in_steps
+from support.real_and_generated import Journals, real_and_generated
 from support.small_spark import JAVA, PATIENT, SETTINGS
-from support.two_fleets import TwoFleets
-from support.two_fleets import two_fleets as both_made
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 1500  # for a test with what is made for the others of its module, on busy cores
+PATIENCE_S = 3000  # for a test with what is made for the others of its module, on busy cores
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -51,9 +51,23 @@ def lake(spark: SparkSession, tmp_path: Path) -> Lake:
 
 
 @pytest.fixture(scope="session")
-def two_fleets(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[TwoFleets]:
-    """Tables that tests only read, made by ``ingest`` and ``build``."""
-    with both_made(spark, tmp_path_factory.mktemp("fleets")) as made:
+def journals(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journals]:
+    """Of a generated fleet, and of one with real brokers."""
+    with real_and_generated(spark, tmp_path_factory.mktemp("fleets")) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def in_steps(
+    spark: SparkSession, journals: Journals, tmp_path_factory: pytest.TempPathFactory
+) -> InSteps:
+    """Tables that tests only read, made by ``ingest`` and several times ``build``."""
+    return made_in_steps(spark, journals, tmp_path_factory.mktemp("in-steps"))
+
+
+@pytest.fixture(scope="session")
+def at_once(
+    spark: SparkSession, in_steps: InSteps, tmp_path_factory: pytest.TempPathFactory
+) -> AtOnce:
+    """The same tables, made by a cluster."""
+    return made_at_once(spark, in_steps, tmp_path_factory.mktemp("at-once"))

@@ -292,6 +292,16 @@ def test_a_killed_node_ended_after_it_was_last_known_to_answer(
     assert "at some moment after 2026-01-01T12:01:52Z" in told
 
 
+def test_no_alert_begins_after_it_was_raised_when_a_clock_was_set_back(
+    found: Found, sentence: Sentence
+) -> None:
+    [ending] = found(stories.a_node_is_killed_and_its_clock_set_back)
+    assert ending == Ending("node_killed", "ns-1", 260, 260, 261, ("ns-1",))
+    told = sentence(stories.a_node_is_killed_and_its_clock_set_back)
+    assert "after 2026-01-01T12:10:00Z by the clock it had then, which was set back since" in told
+    assert "wrote again at 2026-01-01T12:04:20Z" in told
+
+
 # -- nodes that were not awake
 
 
@@ -310,6 +320,17 @@ def test_a_node_that_does_not_know_that_it_slept_blames_its_brokers_in_vain(
 ) -> None:
     [ending] = found(sleepers.a_node_is_frozen_and_does_not_know)
     assert ending == Ending("node_silent", "ns-2", 60, 195, 195, ("ns-2",))
+
+
+def test_brokers_are_not_late_in_time_of_which_records_are_missing(found: Found) -> None:
+    [ending] = found(sleepers.a_node_sleeps_and_what_it_says_of_it_gets_lost)
+    assert ending == Ending("records_lost", "ns-1", 60, 240, None, ("ns-1",))
+
+
+def test_a_stall_is_told_though_the_records_before_it_are_missing(found: Found) -> None:
+    lost, stalled = found(sleepers.a_node_sleeps_and_what_was_before_gets_lost)
+    assert lost == Ending("records_lost", "ns-1", 60, 150, None, ("ns-1",))
+    assert stalled == Ending("node_stalled", "ns-1", 120, 150, None, ("ns-1",))
 
 
 def test_a_node_has_a_lease_to_find_out_what_it_slept_through(found: Found) -> None:
@@ -337,6 +358,12 @@ def test_a_short_pause_ends_no_divergence_and_is_not_told(found: Found) -> None:
 def test_a_machine_that_was_suspended_is_found_by_its_two_clocks(found: Found) -> None:
     [ending] = found(sleepers.a_machine_is_suspended)
     assert (ending.kind, ending.began_s, ending.raised_s) == ("node_stalled", 60, 3660.5)
+
+
+def test_changes_that_follow_each_other_are_no_disagreement_of_clocks_that_differ(
+    found: Found,
+) -> None:
+    assert found(stories.a_broker_is_away_in_front_of_clocks_that_differ) == []
 
 
 def test_a_clock_that_is_set_back_makes_no_disagreement(found: Found) -> None:

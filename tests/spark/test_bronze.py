@@ -20,7 +20,7 @@ from routebook_spark.bronze.gaps import (
     gaps_of,
     holes_between,
     holes_inside,
-    marks_of,
+    told_losses,
 )
 from routebook_spark.bronze.records import compared, counted, events_of, lines_of, quarantine_of
 from routebook_spark.bronze.segments import Segment, manifests_of, plan
@@ -309,12 +309,12 @@ def test_a_leap_after_a_kill_is_explained_and_what_else_is_missing_is_not() -> N
         Hole(*WHO, 110, 200, 3, 4),  # and two segments before it
         Hole(*WHO, 210, 220, 5, 6),
     ]
-    marks = [
+    losses = [
         Gap(*WHO, 10, 100, None, KILLED, None, 2),
         Gap(*WHO, 130, 200, None, KILLED, None, 4),
         Gap(*WHO, 204, 205, 7, LOST, 8, 9),
     ]
-    assert gaps_of(holes, marks) == [
+    assert gaps_of(holes, losses) == [
         Gap(*WHO, 10, 100, None, KILLED, 1, 2),
         Gap(*WHO, 130, 200, None, KILLED, 3, 4),
         Gap(*WHO, 110, 200, 20, MISSING, 3, 4),
@@ -341,7 +341,7 @@ def test_events_tell_of_losses_and_of_numbers_left_out(spark: SparkSession) -> N
         Hole(*WHO, 3, 6, ms(3), ms(6)),
         Hole(*WHO, 11, 13, ms(11), ms(11)),
     ]
-    assert [Gap(*row) for row in marks_of(events).orderBy("seq").collect()] == [
+    assert [Gap(*row) for row in told_losses(events).orderBy("seq").collect()] == [
         Gap(*WHO, 16, 2, None, KILLED, None, ms(2)),
         Gap(*WHO, 10, 11, 5, LOST, NOON_MS, ms(11)),
     ]

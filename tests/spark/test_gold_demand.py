@@ -3,9 +3,7 @@ from datetime import date, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from routebook.audit import system_topics
 from routebook_spark import schemas
-from routebook_spark.gold import demand as gold_demand
 from routebook_spark.gold.demand import topic_demand
 from support.generated_routes import Made, Row, joined, make, recorded, window
 from support.plain_days import demand, ordered, told
@@ -124,7 +122,3 @@ def test_others_are_no_zombies(fortnight: list[Row], topic: str) -> None:
 def test_a_topic_nobody_has_is_a_row_where_it_was_asked_for(fortnight: list[Row]) -> None:
     rows = [(r["hour_at"], r["unknown"], r["exists"]) for r in of(fortnight, "typo")]
     assert rows == [(at(HOUR), 3, False)]
-
-
-def test_topics_of_the_system_are_those_the_doctor_knows() -> None:
-    assert {*gold_demand.SYSTEM_TOPICS} == system_topics.SYSTEM_TOPICS

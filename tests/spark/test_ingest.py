@@ -1,16 +1,10 @@
 """Segments come into the tables once, however they arrive and whatever happens to the run."""
 
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pyspark
 import pytest
@@ -23,7 +17,7 @@ from routebook_spark.bronze.ingest import IngestResult, follow, ingest
 from routebook_spark.errors import TablesInUse
 from routebook_spark.session import jars_folder
 from routebook_spark.tables import EVENTS, GAPS, QUARANTINE, SEGMENTS, Lake, Table
-from support.small_spark import environment
+from support.killable import Killable, commits
 from support.spark_journals import (
     SPOILT,
     chain,
@@ -32,7 +26,6 @@ from support.spark_journals import (
     write_segment,
     write_segments,
 )
-from support.waiting import wait_for
 
 SCRIPT = """
 import sys
@@ -159,74 +152,6 @@ def by_spark_submit(folder: Path, tables: Path) -> list[str]:
     submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
     options = ["--master", "local[2]", "--driver-memory", "1g", "--jars", jars]
     return [submit, *options, str(jobs.__file__), "ingest", str(folder), "--tables", str(tables)]
-
-
-class Killable:
-    """An ingest in a process of its own, which is stopped or killed when something is on the disk.
-
-    What is on the disk while it is stopped is what a kill at that moment would leave.
-    """
-
-    def __init__(self, tables: Path, command: Sequence[str]) -> None:
-        self._tables = tables
-        self._log = tables.with_suffix(".log").open("ab")
-        self._process = subprocess.Popen(
-            command,
-            env=environment(tables.parent),
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Kill it at once, Java and all."""
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._log.close()
-
-    def wait(self, happened: Callable[[], bool]) -> None:
-        """Fails if the process ends before."""
-        while not happened():
-            assert self._process.poll() is None, Path(self._log.name).read_text()
-            time.sleep(0.002)
-
-    def copy_when(self, happened: Callable[[], bool], copy: Path) -> None:
-        """The tables as a kill would leave them."""
-        self.wait(happened)
-        os.killpg(self._process.pid, signal.SIGSTOP)
-        group = processes_of(self._process.pid)
-        wait_for("all to stand still", lambda: set(map(state_of, group)) <= {"T", "Z"})
-        shutil.copytree(self._tables, copy)
-        os.killpg(self._process.pid, signal.SIGCONT)
-
-
-def processes_of(group: int) -> list[Path]:
-    """Folders of them in /proc."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if int(stat_of(folder)[2]) == group:
-                found.append(folder)
-    return found
-
-
-def state_of(process: Path) -> str:
-    try:
-        return stat_of(process)[0]
-    except OSError:
-        return "Z"
-
-
-def stat_of(process: Path) -> list[str]:
-    """State, parent, group and so on."""
-    return (process / "stat").read_text().rpartition(")")[2].split()
-
-
-def commits(tables: Path, table: Table) -> int:
-    return len(list((tables / table.name / "_delta_log").glob("*.json")))
 
 
 def test_a_run_that_is_killed_at_any_moment_loses_and_doubles_nothing(

@@ -19,6 +19,7 @@ from routebook_spark.bronze.taking import Taker
 from routebook_spark.commands.build import build as build_command
 from routebook_spark.commands.retake import retake as retake_command
 from routebook_spark.jobs import build
+from routebook_spark.silver.build import CLOCK_SIGHTINGS
 from routebook_spark.tables import EVENTS, GAPS, QUARANTINE, SEGMENTS, Lake, Table
 from support.journals import NOON_MS
 from support.spark_journals import SPOILT, altered, chain, manifest_of, records, write_segment
@@ -111,8 +112,8 @@ def test_tables_from_before_there_were_fleets_are_taken_on(
     write_segment(tmp_path / "ns-1", lines[10:20], bad=[SPOILT + b"\n"])
     write_segment(tmp_path / "ns-2", chain(records("ns-2", 1, 5)), fleet="shop")
     ingest(lake, [str(tmp_path / "ns-1"), str(tmp_path / "ns-2")])
-    with pytest.raises(SilverIsMade):
-        build(lake, told=_stop_before_gold)
+    with pytest.raises(CoverageIsMade):
+        build(lake, told=_stop_after_coverage)
 
     assert seqs_of(lake) == {
         ("default", "ns-1", ""): list(range(1, 21)),
@@ -125,14 +126,14 @@ def test_tables_from_before_there_were_fleets_are_taken_on(
     assert nodes == {("default", "ns-1"), ("shop", "ns-2")}, "what old rules made is made anew"
 
 
-class SilverIsMade(Exception):
+class CoverageIsMade(Exception):
     pass
 
 
-def _stop_before_gold(table: str) -> None:
-    """Gold knows nothing of rules and fleets that silver does not."""
-    if table == tables.BROKER_AVAILABILITY.name:
-        raise SilverIsMade
+def _stop_after_coverage(table: str) -> None:
+    """What comes after it knows nothing of rules and fleets that is not known before."""
+    if table == CLOCK_SIGHTINGS.name:
+        raise CoverageIsMade
 
 
 # -- taking once more

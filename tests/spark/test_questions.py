@@ -37,6 +37,7 @@ from routebook_spark.tables import Lake
 from support.as_of_answers import answered, asked_frame, time, topics_of
 from support.as_of_reference import known_at, sampled
 from support.journals import NODE, every_event, record
+from support.small_spark import environment
 from support.spark_histories import events_frame, histories, lost_spans, without, write_journals
 from support.spark_lakes import build_lake
 from support.stories import Story, ms
@@ -351,14 +352,20 @@ def test_what_is_probable_is_told_with_the_reason(world: World) -> None:
     assert (ran.exit_code, f"{title} {why}" in ran.stdout) == (0, True)
 
 
-def test_an_answer_that_is_not_there_is_one_line_and_no_complaint_of_spark(world: World) -> None:
+def test_an_answer_that_is_not_there_is_one_line_and_no_complaint_of_spark(
+    world: World, tmp_path: Path
+) -> None:
     """As a program of its own: what Spark leaves undone complains when it is stopped.
 
     With the settings of the product, and not those of other tests.
     """
     words = [sys.executable, "-m", "routebook", "spark", "explain", "nobody"]
     ran = subprocess.run(
-        [*words, "--tables", world.book.lake.root], capture_output=True, text=True, check=False
+        [*words, "--tables", world.book.lake.root],
+        env=environment(tmp_path, settings={}),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "Error: nothing about nobody is known\n"

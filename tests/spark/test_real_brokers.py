@@ -16,7 +16,8 @@ from routebook_spark.questions import Routebook
 from routebook_spark.tables import Lake
 from support.as_of_answers import answered, asked_frame, topics_of
 from support.as_of_reference import known_at, sampled
-from support.two_fleets import NODES, REAL, TwoFleets
+from support.made_tables import InSteps
+from support.real_and_generated import NODES, REAL
 
 SAMPLES = 200
 
@@ -30,13 +31,13 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(
-    spark: SparkSession, two_fleets: TwoFleets, tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession, in_steps: InSteps, tmp_path_factory: pytest.TempPathFactory
 ) -> World:
     report = tmp_path_factory.mktemp("report") / "report.html"
-    where = ["--tables", str(two_fleets.tables), "--fleet", REAL]
+    where = ["--tables", str(in_steps.tables), "--fleet", REAL]
     command.main(["report", *where, "--out", str(report)], standalone_mode=False)
-    records = {name: list(read(folder)) for name, folder in two_fleets.real.items()}
-    return World(records, Routebook(Lake(spark, str(two_fleets.tables))), report)
+    records = {name: list(read(folder)) for name, folder in in_steps.journals.real.items()}
+    return World(records, Routebook(Lake(spark, str(in_steps.tables))), report)
 
 
 def rows(world: World, table: str, *columns: str) -> list[tuple[Any, ...]]:

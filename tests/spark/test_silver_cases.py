@@ -50,6 +50,24 @@ def stalled(story: Story) -> None:
     story.at("03:03:00").queries("orders", known=1)
 
 
+def clock_set_and_told(story: Story) -> None:
+    story.at("03:00:00").start()
+    story.at("03:01:00").register(cluster="c1")
+    story.at("03:01:15").set_clock(by_ms=3_600_000)
+    story.at("03:02:00").queries("orders", known=1)
+
+
+def starved(story: Story) -> None:
+    """Windows that stalls cut short say nothing of how long the node may be quiet."""
+    story.at("03:00:00").start()
+    story.at("03:00:01").register(cluster="c1")
+    for second in (10, 20, 30, 40):
+        story.at(f"03:00:{second}").stall(since=f"03:00:{second - 5:02d}")
+        said: dict[str, Any] = {"window_ms": 3000, "topics": (), "others": 0}
+        story.add(RouteQueries(revision=0, cause=Cause.WINDOW, peer="", **said))
+    story.at("03:01:30").set_writable("broker-a", writable=False, peer="admin:1")
+
+
 def frozen(story: Story) -> None:
     """Nobody wrote down that it was: an older node, or one that was killed while it slept."""
     story.at("03:09:00").start()
@@ -200,6 +218,8 @@ STORIES: tuple[Callable[[Story], None], ...] = (
     a_day,
     a_short_day,
     stalled,
+    clock_set_and_told,
+    starved,
     frozen,
     quick_windows,
     restarted_in_a_window,
@@ -300,6 +320,18 @@ def test_a_killed_node_is_covered_up_to_its_last_sign_of_life(told: Told) -> Non
         ("started_cold", at("03:00:00"), "killed", at("03:01:52")),
         ("started_warm", at("03:11:00"), None, at("03:11:00")),
     ]
+
+
+def test_a_node_that_says_its_clock_was_set_did_not_sleep(told: Told) -> None:
+    assert told("coverage", clock_set_and_told, *COVERAGE) == [
+        ("started_cold", at("03:00:00"), "clock", at("03:01:15")),
+        ("clock_set", at("04:01:15"), None, at("04:02:00")),
+    ]
+
+
+def test_a_window_that_a_stall_cut_short_makes_no_silence(told: Told) -> None:
+    [*_, last] = told("coverage", starved, *COVERAGE)
+    assert last == ("woke", at("03:00:40"), None, at("03:01:30"))
 
 
 def test_a_clock_that_jumps_covers_no_time_nobody_was_awake_in(told: Told) -> None:

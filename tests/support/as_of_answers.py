@@ -9,6 +9,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from routebook.events import TopicsChanged
 from routebook.journal.record import Record
+from routebook_spark.local_frame import local_frame
+from routebook_spark.schemas import STRING, TIMESTAMP, struct
 from support.as_of_reference import Asked, Known
 
 
@@ -17,8 +19,8 @@ def time(ms: int) -> datetime:
 
 
 def asked_frame(spark: SparkSession, asked: Sequence[Asked]) -> DataFrame:
-    rows = [(topic, time(at_ms)) for topic, at_ms in asked]
-    return spark.createDataFrame(rows, "topic STRING, at TIMESTAMP")
+    rows = [{"topic": topic, "at": time(at_ms)} for topic, at_ms in asked]
+    return local_frame(spark, struct(topic=STRING, at=TIMESTAMP), rows)
 
 
 def answered(rows: Sequence[Row]) -> dict[tuple[str, str, int], Known]:

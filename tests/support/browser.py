@@ -142,11 +142,11 @@ class Browser:
         pdf: bool = False,
     ) -> Seen:
         """What is to be seen of a page that has been loaded, and of all of it in a picture."""
-        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
-        session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
 
         def ask(method: str, **parameters: Any) -> dict[str, Any]:
-            return self._ask(method, session, **parameters)
+            return self.ask(method, session, **parameters)
 
         for domain in ("Page", "Runtime", "Log", "Network"):
             ask(f"{domain}.enable")
@@ -171,13 +171,14 @@ class Browser:
             seen.pdf = base64.b64decode(printed["data"])
         events += [event for event in self._events if event.get("sessionId") == session]
         seen.errors = [text for event in events if (text := _wrong(event, page)) is not None]
-        self._ask("Target.closeTarget", targetId=target)
+        self.ask("Target.closeTarget", targetId=target)
         self._events.clear()
         return seen
 
     # -- the pipe: JSON, each ended by a zero byte
 
-    def _ask(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+    def ask(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+        """Events that come before the answer are kept, for ``taken``."""
         self._last_id += 1
         message: dict[str, Any] = {"id": self._last_id, "method": method, "params": parameters}
         if session is not None:
@@ -191,6 +192,12 @@ class Browser:
                 raise RuntimeError(f"{method}: {answer['error']}")
             else:
                 return answer.get("result") or {}
+
+    def taken(self, session: str) -> list[dict[str, Any]]:
+        """What happened to a tab since this was asked last."""
+        mine = [event for event in self._events if event.get("sessionId") == session]
+        self._events = deque(each for each in self._events if each.get("sessionId") != session)
+        return mine
 
     def _until(self, method: str, session: str) -> list[dict[str, Any]]:
         """Events of the page up to and with the one named."""
@@ -218,6 +225,14 @@ class Browser:
 
 
 def _wrong(event: dict[str, Any], page: Path) -> str | None:
+    if event.get("method") == "Network.requestWillBeSent":
+        url = event["params"]["request"]["url"]
+        return None if url == page.resolve().as_uri() else f"request: {url}"
+    return complaint(event)
+
+
+def complaint(event: dict[str, Any]) -> str | None:
+    """What a page, or the browser about it, complained of; None: nothing."""
     method, told = event.get("method"), event.get("params", {})
     if method == "Runtime.exceptionThrown":
         details = told["exceptionDetails"]
@@ -227,8 +242,4 @@ def _wrong(event: dict[str, Any], page: Path) -> str | None:
         return f"console {told['type']}: {' '.join(values)}"
     if method == "Log.entryAdded" and told["entry"]["level"] in _BAD_LOG:
         return f"{told['entry']['level']}: {told['entry']['text']}"
-    if method == "Network.requestWillBeSent":
-        url = told["request"]["url"]
-        if url != page.resolve().as_uri():
-            return f"request: {url}"
     return None

@@ -17,9 +17,11 @@ from routebook.slices import carried_out, finished
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
+from routebook.watch.groups import GroupBook
 from routebook.wire import fastjson
 from routebook.wire.codes import RequestCode, ResponseCode, Version
 from routebook.wire.command import Command, Reply
+from routebook.wire.overview import Condition
 from support.builders import broker_fields, registration_body
 
 E = TypeVar("E", bound=Event)
@@ -32,19 +34,21 @@ class Desk:
         max_topics_per_broker: int = 100_000,
         max_route_entries: int = 1_000_000,
         max_kv_bytes: int = 10_000,
+        revision: Revision | None = None,
+        pairs: dict[str, dict[str, str]] | None = None,
         **live: Any,
     ) -> None:
         self.now_ms = 1_000_000
         self.events: list[Event] = []
         self.tally = QueryTally()
-        revision = Revision()
+        self.revision = revision = revision or Revision()
         self.routes = RouteTable(
             revision,
             max_topics_per_broker=max_topics_per_broker,
             max_route_entries=max_route_entries,
             max_brokers_per_group=64,
         )
-        self.kv = KvStore(revision, max_kv_bytes)
+        self.kv = KvStore(revision, max_kv_bytes, pairs)
         self.services = Services(
             routes=self.routes,
             kv=self.kv,
@@ -64,16 +68,35 @@ class Desk:
             update_config=self._update_config,
             control=Control(
                 health=lambda: {"revision": revision.value},
+                statistics=lambda: {"revision": revision.value},
+                condition=self._condition,
+                revision=lambda: revision.value,
+                wall_ms=lambda: 1_700_000_000_000 + self.now_ms,
                 recent=_recent,
                 release_guard=lambda peer: 3,
                 remote=False,
             ),
+            groups=GroupBook(self.routes, lambda: revision.value),
         )
 
     def _record(self, events: Iterable[Event]) -> None:
         for event in events:
             self.services.renderer.clear()
+            self.services.groups.note(event)
             self.events.append(event)
+
+    def _condition(self) -> Condition:
+        return Condition(
+            waiting_for_service=False,
+            draining=False,
+            journal_failing=False,
+            memory_pressed=False,
+            held=len(self.routes.guard.held),
+            brokers=len(self.routes.members.live()),
+            unconfirmed=0,
+            topics=self.routes.topics.known,
+            routes=self.routes.topics.entries,
+        )
 
     async def _commit_kv(self, change: KvChange) -> None:
         if self.kv.check(change):

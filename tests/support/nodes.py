@@ -2,19 +2,16 @@
 
 import os
 import re
-import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from routebook.app import NameServer
 from routebook.settings import make_settings
+from support.programs import Program
 from support.raw import BlockingPeer
-from support.waiting import TIMEOUT_S, wait_for
 
-READY = re.compile(r"ready on (\S+):(\d+)")
+READY = re.compile(r"ready on \S+:(\d+) ")
 
 
 def local_node(folder: Path, **settings: object) -> NameServer:
@@ -24,7 +21,7 @@ def local_node(folder: Path, **settings: object) -> NameServer:
     )
 
 
-class NodeProcess:
+class NodeProcess(Program):
     """One node with a folder for its home, its files and its output.
 
     Listens on a free port of 127.0.0.1 unless ``args`` say otherwise; the block waits until the
@@ -40,33 +37,10 @@ class NodeProcess:
         port_from_file: bool = False,
         begun_by: Sequence[str] = (),
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
-        self._stdout, self._stderr = folder / "stdout.log", folder / "stderr.log"
-        self._args = [str(arg) for arg in args]
-        self._environment = dict(environment or {})
+        super().__init__(folder, *args, ready="ready on", environment=environment)
         self._port_from_file = port_from_file
         self._begun_by = begun_by
-        self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
-
-    def __enter__(self) -> "NodeProcess":
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self.process.poll() is None:
-            self.kill()
-
-    @property
-    def process(self) -> "subprocess.Popen[bytes]":
-        assert self._process is not None, "not started"
-        return self._process
 
     @property
     def kv_path(self) -> Path:
@@ -76,29 +50,16 @@ class NodeProcess:
     def data_dir(self) -> Path:
         return self.folder / "data"
 
-    def launch(self) -> None:
-        """Start the process and do not wait for anything."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("ROUTEBOOK_", "NAMESRV"))}
-        with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
-            self._process = subprocess.Popen(
-                [
-                    *self._begun_by,
-                    *[sys.executable, "-m", "routebook", "serve"],
-                    *self._defaults(),
-                    *self._args,
-                ],
-                cwd=self.folder,
-                env={**kept, "HOME": str(self.folder), **self._environment},
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-            )
+    def _command(self) -> list[str]:
+        serve = [sys.executable, "-m", "routebook", "serve"]
+        return [*self._begun_by, *serve, *self._defaults(), *self._args]
 
     def _defaults(self) -> list[str]:
         defaults = {
             "--bind-address": "127.0.0.1",
             "--data-dir": str(self.data_dir),
             "--kv-config-path": str(self.kv_path),
+            "--gateway-port": "0",
         }
         if not self._port_from_file:
             defaults["--listen-port"] = "0"
@@ -110,56 +71,13 @@ class NodeProcess:
         ]
 
     def start(self) -> None:
-        """Start the process and wait until it says that it is ready."""
-        self.launch()
-
-        def look() -> re.Match[str] | None:
-            ended = self.process.poll()
-            found = READY.search(self.stdout)
-            assert found or ended is None, f"ended with {ended}: {self.stderr}"
-            return found
-
-        found = wait_for("the readiness line", look, until=lambda found: found is not None)
+        super().start()
+        found = READY.search(self.stdout)
         assert found is not None
-        self.port = int(found[2])
-
-    def run(self, *, timeout_s: float = TIMEOUT_S) -> int:
-        """Start a process that is expected to end by itself; its exit code."""
-        self.launch()
-        return self.ended(timeout_s=timeout_s)
-
-    def ended(self, *, timeout_s: float = TIMEOUT_S) -> int:
-        try:
-            return self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise AssertionError(f"the node did not end in {timeout_s} s: {self.log}") from None
-
-    def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
-    def stop(self) -> int:
-        self.signal(signal.SIGTERM)
-        return self.ended()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        self.port = int(found[1])
 
     def connect(self) -> BlockingPeer:
         return BlockingPeer(self.port)
-
-    @property
-    def stdout(self) -> str:
-        return self._stdout.read_text(errors="replace")
-
-    @property
-    def stderr(self) -> str:
-        return self._stderr.read_text(errors="replace")
-
-    @property
-    def log(self) -> str:
-        return self.stdout + self.stderr
 
     def lines_with(self, *texts: str) -> list[str]:
         """Lines of the log that contain all of ``texts``."""

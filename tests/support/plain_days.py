@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from pyspark.sql import DataFrame
 
-from routebook.audit.system_topics import is_system_topic
+from routebook.system_topics import is_system_topic
 from support.generated_routes import DAY, HOUR, Made, Row, at_of, day_of
 
 UNSEEN = ("node_restarted", "lost_track")

@@ -1,4 +1,4 @@
-"""Long-running commands of ``routebook`` as processes: agent, relay, simulate."""
+"""Long-running commands of ``routebook`` as processes: agent, relay, simulate, nodes."""
 
 import os
 import signal
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from support.waiting import TIMEOUT_S, wait_for
 
@@ -25,16 +26,16 @@ class Program:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
+        self.folder = folder
         self._args = [str(arg) for arg in args]
         self._ready = ready
         self._environment = dict(environment or {})
         self._stdout, self._stderr = folder / "stdout.log", folder / "stderr.log"
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> "Program":
-        self.launch()
+    def __enter__(self) -> Self:
         try:
-            self.wait_for_output(self._ready)
+            self.start()
         except BaseException:
             self._end()
             raise
@@ -48,23 +49,36 @@ class Program:
     ) -> None:
         self._end()
 
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        assert self._process is not None, "not started"
+        return self._process
+
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "routebook", *self._args]
+
+    def start(self) -> None:
+        """Start the process and wait until it says that it is ready."""
+        self.launch()
+        self.wait_for_output(self._ready)
+
     def launch(self) -> None:
         """Start the process and do not wait for anything."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("ROUTEBOOK_", "NAMESRV"))}
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "routebook", *self._args],
-                cwd=self._folder,
-                env={**kept, "HOME": str(self._folder), **self._environment},
+            self._process = subprocess.Popen(
+                self._command(),
+                cwd=self.folder,
+                env={**kept, "HOME": str(self.folder), **self._environment},
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
             )
 
-    def run(self) -> int:
+    def run(self, *, timeout_s: float = TIMEOUT_S) -> int:
         """Start a process that is expected to end by itself; its exit code."""
         self.launch()
-        return self.ended()
+        return self.ended(timeout_s=timeout_s)
 
     def wait_for_output(self, text: str) -> None:
         self._wait_for(text, lambda: self.stdout)
@@ -78,7 +92,7 @@ class Program:
             assert text in seen or ended is None, f"ended with {ended}: {self.log}"
             return text in seen
 
-        wait_for(f"{text!r} of {self._args[0]}", found)
+        wait_for(f"{text!r} of {' '.join(self._command())}", found)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -91,13 +105,16 @@ class Program:
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            self._end()
+            self.kill()
             raise AssertionError(f"it did not end in {timeout_s} s: {self.log}") from None
 
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
     def _end(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
 
     @property
     def stdout(self) -> str:

@@ -18,12 +18,15 @@ Row = dict[str, Any]
 
 
 class Intake:
-    """Takes segments in batches, in whatever order they come, for one fleet or several."""
+    """Takes segments in batches, in whatever order they come, for one fleet or several.
+
+    They are numbered after those that an ingest has taken before.
+    """
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._unnoted: list[Row] = []
-        self.batch = 0
+        self.batch = int(lake.read(tables.SEGMENTS).agg(F.max("batch")).collect()[0][0] or 0)
 
     def take(self, parts: Iterable[Part], *, fleet: str = "default") -> None:
         self.write(parts, fleet=fleet)

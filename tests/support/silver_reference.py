@@ -198,10 +198,12 @@ class Reference:
         event, last = record.event, self._before[-1] if self._before else None
         if isinstance(event, HeartbeatGaps | RouteQueries):
             if abs(record.wall_ms - self._window_at_ms) >= 1000:
-                self._windows_ms = [*self._windows_ms[-2:], event.window_ms]
+                self._windows_ms = [*self._windows_ms[-3:], event.window_ms]
+            self._window_at_ms = record.wall_ms
+        elif isinstance(event, NodeStalled):
             self._window_at_ms = record.wall_ms
         elif isinstance(event, NodeStarted):
-            self._windows_ms = [*self._windows_ms[-2:], 60_000]
+            self._windows_ms = [*self._windows_ms[-3:], 60_000]
         boots = isinstance(event, NodeStarted | JournalRecovered)
         if last is not None:
             passed_ms = record.mono_ms - last.mono_ms
@@ -220,7 +222,10 @@ class Reference:
             elif passed_ms > longest_ms and self._open and not boots and not told:
                 yield "silent", last.wall_ms, record.wall_ms, "heard_again"
         if isinstance(event, NodeStalled):
-            yield "stalled", event.from_ms, event.to_ms, "woke"
+            if event.longest_ms < 1000 and event.clock_ms:
+                yield "clock", event.from_ms, event.to_ms, "clock_set"
+            else:
+                yield "stalled", event.from_ms, event.to_ms, "woke"
 
     def _uncovered(self, record: Record, *, missing: bool) -> End:
         if missing:

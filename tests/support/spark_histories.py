@@ -135,23 +135,23 @@ def missing_before(records: Sequence[Record]) -> list[tuple[Record, Record]]:
 def gaps_frame(spark: "SparkSession", by_node: Mapping[str, Sequence[Record]]) -> "DataFrame":
     """The missing stretches, as bronze has them."""
     from routebook_spark import schemas
+    from routebook_spark.local_frame import local_frame
 
     rows = [
-        (
-            "default",
-            node,
-            "",
-            last.seq,
-            record.seq,
-            record.seq - last.seq - 1,
-            "missing",
-            _at(last),
-            _at(record),
-        )
+        FLEETLESS
+        | {
+            "node": node,
+            "after_seq": last.seq,
+            "before_seq": record.seq,
+            "missing": record.seq - last.seq - 1,
+            "kind": "missing",
+            "from_at": _at(last),
+            "to_at": _at(record),
+        }
         for node, records in by_node.items()
         for last, record in missing_before(records)
     ]
-    return spark.createDataFrame(rows, schemas.GAPS)
+    return local_frame(spark, schemas.GAPS, rows)
 
 
 def _at(record: Record) -> datetime:
@@ -163,13 +163,14 @@ def events_frame(
 ) -> "DataFrame":
     """A row for each record, as bronze has it."""
     from routebook_spark import schemas
+    from routebook_spark.local_frame import local_frame
 
     flat: list[Record] = []
     for each in records.values() if isinstance(records, Mapping) else (records,):
         flat += each
     previous: dict[str, bytes] = {}
     rows = [event_row(record, previous) for record in flat]
-    return spark.createDataFrame(rows, schemas.EVENTS, verifySchema=False)
+    return local_frame(spark, schemas.EVENTS, rows)
 
 
 def event_row(record: Record, previous: dict[str, bytes] | None = None) -> dict[str, Any]:

@@ -33,12 +33,14 @@ def build_lake(lake: Lake, journals: Path) -> Lake:
     lake.replace(tables.SEGMENTS, frame(lake.spark, schemas.SEGMENTS, rows))
     lake.replace(tables.EVENTS, _events(lake, manifests))
     bring_up_gaps(lake)
-    silver = silver_of(lake.read(tables.EVENTS), lake.read(tables.GAPS))
+    events = lake.read(tables.EVENTS).persist()  # asked for again and again, and few
+    silver = silver_of(events, lake.read(tables.GAPS))
     lake.replace(tables.NODE_COVERAGE, silver.coverage)
     lake.replace(tables.BROKER_SESSIONS, silver.sessions)
     lake.replace(tables.SUSPECT_TIMES, silver.suspects)
     lake.replace(tables.ROUTE_VERSIONS, silver.versions)
     lake.replace(tables.CLOCK_SKEW, silver.skew)
+    events.unpersist()
     return lake
 
 

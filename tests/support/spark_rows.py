@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from routebook_spark.local_frame import local_frame
 from routebook_spark.schemas import FILLED
 from routebook_spark.tables import OPEN
 
@@ -32,8 +33,8 @@ def frame(spark: SparkSession, schema: StructType, rows: Iterable[Mapping[str, A
         values = {name: FILLED[name] for name in FILLED if name in names} | dict(row)
         if "until_day" in names and "until_day" not in values:
             values["until_day"] = _until_day(values)
-        filled.append(tuple(values.get(name) for name in names))
-    return spark.createDataFrame(filled, schema)
+        filled.append(values)
+    return local_frame(spark, schema, filled)
 
 
 def _until_day(values: Mapping[str, Any]) -> date:

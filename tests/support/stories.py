@@ -298,6 +298,20 @@ class Story:
             )
         )
 
+    def set_clock(self, by_ms: int) -> "Story":
+        """The node notices it at once, and has listened all the time."""
+        from_ms = self.now_ms + self.clock_ahead_ms
+        self.clock_ahead_ms += by_ms
+        return self.add(
+            NodeStalled(
+                **self._note(Cause.STALL),
+                from_ms=from_ms,
+                to_ms=from_ms + by_ms,
+                longest_ms=0,
+                clock_ms=by_ms,
+            )
+        )
+
     def boot_machine(self) -> "Story":
         """The monotonic clock begins anew."""
         self._booted_ms = self.now_ms - 20_000

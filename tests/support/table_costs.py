@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from routebook.events import StaticMapping
+from routebook.slices import Slices
 from routebook.state.account import Account
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import QueueShape, Registration, VersionStamp
 from routebook.state.revision import Revision
 from routebook.state.routes import RouteTable
+from routebook.watch.hub import Watchers
+from routebook.watch.kept_routes import Route
 
 SHAPE = QueueShape(8, 8, 6, 0)
 
@@ -40,7 +43,7 @@ def registration(number: int, topics: dict[str, QueueShape], **others: object) -
 
 
 def named(count: int, length: int, of: int = 0) -> dict[str, QueueShape]:
-    return {sys.intern(f"{of}-{each}-".ljust(length, "x")): SHAPE for each in range(count)}
+    return {f"{of}-{each}-".ljust(length, "x"): SHAPE for each in range(count)}
 
 
 def distinct() -> Iterator[Registration]:
@@ -56,7 +59,7 @@ def long_names() -> Iterator[Registration]:
 def wide_names() -> Iterator[Registration]:
     for number in range(10):
         topics = (f"\U0001f600{number}-{each}-".ljust(127, "x") for each in range(3_000))
-        yield registration(number, {sys.intern(topic): SHAPE for topic in topics})
+        yield registration(number, dict.fromkeys(topics, SHAPE))
 
 
 def shared() -> Iterator[Registration]:
@@ -101,6 +104,19 @@ def namespaces() -> Iterator[KvChange]:
         yield KvChange(f"namespace-{number}", "k", f"{number}", f"10.0.0.{number % 250}:{number}")
 
 
+def watched_by_one() -> Iterator[list[str]]:
+    for number in range(20):
+        yield [f"{number}-{each}-".ljust(30, "x") for each in range(5_000)]
+
+
+def watched_by_many() -> Iterator[list[str]]:
+    for _ in range(20_000):
+        yield ["orders", "stock"]
+
+
+WATCHES: dict[str, Callable[[], Iterator[list[str]]]] = {
+    case.__name__: case for case in (watched_by_one, watched_by_many)
+}
 PAIRS: dict[str, Callable[[], Iterator[KvChange]]] = {
     case.__name__: case for case in (pairs, namespaces)
 }
@@ -118,7 +134,35 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
+def _no_route(topic: str) -> Slices[Route]:
+    yield
+    return Route("", b"")
+
+
+def fill_watches(case: str) -> None:
+    account = Account()
+    watchers = Watchers(
+        node="n",
+        boot="b",
+        revision=lambda: 0,
+        route_of=_no_route,
+        topics_of=lambda cluster, broker: (),
+        last_seq=lambda: 0,
+        now_ms=lambda: 0,
+        account=account,
+    )
+    before = _resident()
+    for link, topics in enumerate(WATCHES[case]()):
+        watcher = watchers.open(link, "10.0.0.1")
+        watchers.add(watcher, ((topic, "") for topic in topics))
+        watchers.begin(watcher)
+    print(_resident() - before, account.tables)
+
+
 def main() -> None:
+    if sys.argv[1] in WATCHES:
+        fill_watches(sys.argv[1])
+        return
     if sys.argv[1] in PAIRS:
         account = Account()
         kv, before = KvStore(Revision(), 10**9, None, account), _resident()

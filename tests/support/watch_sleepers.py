@@ -39,6 +39,20 @@ def a_node_is_frozen_and_does_not_know(node: Nodes) -> None:
         ns.at(600).beats(*brokers)
 
 
+def a_node_sleeps_and_what_it_says_of_it_gets_lost(node: Nodes) -> None:
+    ns = node("ns-1").begins("broker-a", "broker-b")
+    ns.at(60).beats("broker-a", "broker-b")
+    ns.skip(3)
+    ns.silently(180).beats("broker-a", "broker-b", gaps_s=[30, 150])
+
+
+def a_node_sleeps_and_what_was_before_gets_lost(node: Nodes) -> None:
+    ns = node("ns-1").begins("broker-a", "broker-b")
+    ns.at(60).beats("broker-a", "broker-b")
+    ns.skip(3)
+    ns.silently(60).sleeps(30)
+
+
 def a_broker_dies_while_one_node_sleeps(node: Nodes) -> None:
     """The node finds out a lease after it woke up, longer than nodes may disagree."""
     for name in ("ns-1", "ns-2"):
@@ -158,6 +172,8 @@ SLEEPERS: tuple[Story, ...] = (
     a_node_sleeps_and_then_disagrees,
     a_broker_dies_in_earnest_after_a_node_slept,
     a_node_naps,
+    a_node_sleeps_and_what_it_says_of_it_gets_lost,
+    a_node_sleeps_and_what_was_before_gets_lost,
     a_machine_is_suspended,
     a_clock_is_set_back,
     a_disk_is_replaced,

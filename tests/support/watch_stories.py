@@ -254,6 +254,14 @@ def a_killed_node_had_answered_since_its_last_record(node: Nodes) -> None:
     ns.after(1).starts(brokers=1)
 
 
+def a_node_is_killed_and_its_clock_set_back(node: Nodes) -> None:
+    ns = node("ns-1").begins("broker-a")
+    ns.after(600).beats("broker-a")
+    ns.sets_clock(-400)
+    ns.is_killed(back_s=60)
+    ns.after(1).starts(brokers=1)
+
+
 def a_disk_is_full(node: Nodes) -> None:
     for name in ("ns-1", "ns-2"):
         ns = node(name).begins("broker-a", "broker-b")
@@ -273,6 +281,17 @@ def a_segment_is_missing(node: Nodes) -> None:
         else:
             ns.at(100).leaves("broker-b")
             ns.at(1000).beats("broker-a", gaps_s=[30])
+
+
+def a_broker_is_away_in_front_of_clocks_that_differ(node: Nodes) -> None:
+    """It comes back with another topic before the other clock shows that it left."""
+    for name, ahead_s in (("ns-1", 0.0), ("ns-2", 300.0)):
+        ns = node(name).at(ahead_s)
+        ns.starts()
+        ns.joins("broker-a")
+        ns.after(600).leaves("broker-a", Cause.UNREGISTER)
+        ns.after(130).joins("broker-a", topics=["orders", "refunds"])
+        ns.after(900).beats("broker-a")
 
 
 def a_clock_is_years_ahead(node: Nodes) -> None:
@@ -325,9 +344,11 @@ STORIES: tuple[Story, ...] = (
     clients_ask_for_everything,
     a_node_is_killed,
     a_killed_node_had_answered_since_its_last_record,
+    a_node_is_killed_and_its_clock_set_back,
     a_disk_is_full,
     a_segment_is_missing,
     a_clock_is_years_ahead,
+    a_broker_is_away_in_front_of_clocks_that_differ,
     two_nodes_have_one_id,
     a_folder_is_there_twice,
     *SLEEPERS,

@@ -1,6 +1,7 @@
 """What the tables of the pipeline say of worlds, against the truth."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import combinations
 from random import Random
 
 from routebook.events import BrokerLeft
@@ -8,7 +9,7 @@ from world.finding import Finding
 from world.history_checks import EDGE_MS, moments
 from world.plan import MINUTE, SECOND, clock
 from world.spark_lake import Carried, Row, of_witness
-from world.truth import EPOCH_MS, Belief, Life
+from world.truth import EPOCH_MS, Belief, Key, Life
 
 TOLERANCE_MS = 2500
 SLACK_S = 5.0
@@ -28,6 +29,7 @@ def check_tables(carried: Sequence[Carried], tables: Tables) -> Iterator[Finding
         lives = [each for each in carried if each.life.fleet == fleet]
         yield from _check_skew(lives, tables["clock_skew"])
         yield from _check_divergence(lives, tables["divergence"])
+        yield from _check_missing_divergence(lives, tables["divergence"], tables["clock_skew"])
         yield from _check_availability(lives, tables["broker_availability"])
         yield from _check_convergence(lives, tables["convergence"])
         yield from _check_exposure(lives, tables["stale_exposure"])
@@ -214,6 +216,75 @@ def _check_divergence(lives: Sequence[Carried], rows: Sequence[Row]) -> Iterator
             yield Finding("gold", "a divergence that was none", "agreement", _divergence(row))
 
 
+SURELY_TOLD_S = 20
+
+
+def _check_missing_divergence(
+    lives: Sequence[Carried], rows: Sequence[Row], skews: Sequence[Row]
+) -> Iterator[Finding]:
+    """Nodes with right clocks, both of them witnesses all the time, that disagreed for long."""
+    unknown = {row["node"] for row in skews if row["offset_ms"] is None}
+    right = [
+        each
+        for each in lives
+        if each.life.node not in unknown
+        and len(each.life.clock) == 1
+        and abs(each.life.clock[0][1]) <= 100
+    ]
+    for one, other in combinations(right, 2):
+        if one.life.node == other.life.node:
+            continue
+        names = {one.life.node, other.life.node}
+        told = [row for row in rows if {row["node_a"], row["node_b"]} == names]
+        for key, from_ms, to_ms in _disputes(one, other):
+            if to_ms - from_ms < SURELY_TOLD_S * SECOND or any(
+                (row["cluster"], row["broker"]) == key
+                and row["from_at"] - EPOCH_MS < to_ms
+                and (row["to_at"] is None or row["to_at"] - EPOCH_MS > from_ms)
+                for row in told
+            ):
+                continue
+            where = f"{' and '.join(sorted(names))} about {key[1]}"
+            expected = f"{where} from {clock(from_ms)} to {clock(to_ms)}"
+            yield Finding("gold", "a divergence missing", expected, str(len(told)))
+
+
+def _disputes(one: Carried, other: Carried) -> Iterator[tuple[Key, float, float]]:
+    """What two witnesses said differently, second by second."""
+    keys = {key for each in (one, other) for _, told in each.life.beliefs for key in told}
+    first_ms = max(each.knowledge.from_ms for each in (one, other))
+    last_ms = min(each.knowledge.to_ms for each in (one, other))
+    seconds = range(int(first_ms), int(last_ms), SECOND)
+    sure = [
+        at_ms
+        for at_ms in seconds
+        if all(
+            each.life.phase(at_ms) == "awake"
+            and each.knowledge.why_unknown(at_ms, within_ms=EDGE_MS) is None
+            for each in (one, other)
+        )
+    ]
+    for key in sorted(keys):
+        began: int | None = None
+        last = first_ms
+        for at_ms in (*sure, None):
+            broken = at_ms is None or at_ms - last > SECOND
+            differ = at_ms is not None and _differ(one.life, other.life, key, at_ms)
+            if began is not None and (broken or not differ):
+                yield key, began, last
+                began = None
+            if differ and began is None:
+                began = at_ms
+            last = at_ms or last
+
+
+def _differ(one: Life, other: Life, key: Key, at_ms: float) -> bool:
+    here, there = one.belief(at_ms).get(key), other.belief(at_ms).get(key)
+    if here is None or there is None:
+        return here is not there
+    return here.addrs != there.addrs or here.queues != there.queues
+
+
 def _divergence(row: Row) -> str:
     names = ("broker", "topic", "node_a", "node_b", "from_at", "to_at", "ending", "view_a")
     return str({name: row[name] for name in (*names, "view_b", "uncertainty_ms")})
@@ -224,11 +295,7 @@ def _disagree(one: Carried, other: Carried, row: Row, true_ms: float) -> bool:
     for at_ms in range(int(true_ms) - 2000, int(true_ms) + 2001, 500):
         if one.life.phase(at_ms) != "awake" or other.life.phase(at_ms) != "awake":
             continue
-        here, there = one.life.belief(at_ms).get(key), other.life.belief(at_ms).get(key)
-        if here is None or there is None:
-            if (here is None) != (there is None):
-                return True
-        elif here.addrs != there.addrs or here.queues != there.queues:
+        if _differ(one.life, other.life, key, at_ms):
             return True
     return False
 

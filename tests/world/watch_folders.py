@@ -32,17 +32,22 @@ class Given:
     ``cut_off`` are nodes one of whose segments was cut off when it was the next to be read and
     nobody was copying it any more; True when it was whole later on. ``emptied`` are nodes whose
     folder was there with nothing in it: that of a new life, before its first segment was sealed.
+    ``shortened`` are nodes whose folder had less than had been read of it: what had been the active
+    segment was not there any more, and not yet as a sealed one.
     """
 
     batches: list[list[pa.RecordBatch]] = field(default_factory=list)
     records: dict[LifeKey, list[Written]] = field(default_factory=dict)
+    triggers: dict[LifeKey, list[int]] = field(default_factory=dict)  # at which each was given
     cut_off: dict[str, bool] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)
+    shortened: set[str] = field(default_factory=set)
 
 
 def all_of(truth: Truth) -> Given:
     """Everything its nodes wrote."""
-    return Given(records={(life.node, life.incarnation): life.written for life in truth.lives})
+    records = {(life.node, life.incarnation): life.written for life in truth.lives}
+    return Given(records=records, triggers={key: [0] * len(of) for key, of in records.items()})
 
 
 def given(truth: Truth, folder: Path) -> Given:
@@ -141,7 +146,8 @@ class _Delivery:
                     shutil.copyfile(each.home / IDENTITY, away / IDENTITY)
             self._copy_sealed(each, step)
             if self._with_active:
-                self._copy_active(each, step)
+                last_seq = self._copy_active(each, step)
+                self._note_shortened(each, step, last_seq)
             read = {node for node, _ in self._found.records}
             if each.life.node in read and not any(away.iterdir()):
                 self._found.emptied.add(each.life.node)
@@ -161,8 +167,11 @@ class _Delivery:
             (each.away / packed).write_bytes(content)
             shutil.copyfile(each.home / manifest, each.away / manifest)
 
-    def _copy_active(self, each: _Carried, step: int) -> None:
-        """What is being written at the end of the step, and the next line as far as it has got."""
+    def _copy_active(self, each: _Carried, step: int) -> int:
+        """What is being written at the end of the step, and the next line as far as it has got.
+
+        Returns the number of its last record, 0 when there is none.
+        """
         ends = [self._step_of(segment.written[-1].true_ms) for segment in each.segments]
         later = [place for place, end in enumerate(ends) if end > step]
         segment = each.segments[min(later, default=-1)]
@@ -171,6 +180,17 @@ class _Delivery:
         there = lines.splitlines(keepends=True)
         torn = b"".join(line[: len(line) // 2] for line in there[count : count + 1])
         (each.away / ACTIVE).write_bytes(b"".join(there[:count]) + torn)
+        return segment.written[count - 1].record.seq if count else 0
+
+    def _note_shortened(self, each: _Carried, step: int, last_seq: int) -> None:
+        sealed = [
+            segment.written[-1].record.seq
+            for segment, whole, half in zip(each.segments, each.whole, each.half, strict=True)
+            if min(whole, half) <= step
+        ]
+        read = self._found.records.get(each.key)
+        if read and read[-1].record.seq > max([last_seq, *sealed]):
+            self._found.shortened.add(each.life.node)
 
     def _note_cut_off(self, lives: list[_Carried], step: int) -> None:
         now = {each.life.node for each in lives if self._is_cut_off(each, step)}
@@ -210,3 +230,5 @@ class _Delivery:
                 self._found.records.setdefault((node, life), []).append(
                     self._written[node, life, seq]
                 )
+                trigger = len(self._found.batches)
+                self._found.triggers.setdefault((node, life), []).append(trigger)

@@ -65,10 +65,7 @@ class BrokerAgent:
         on_order_topics: OnOrderTopics | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        if nameservers is None or isinstance(nameservers, str | Iterable):
-            self._source = find_source(nameservers)
-        else:
-            self._source = nameservers
+        self._source = find_source(nameservers)
         self._settings = settings
         self._dialing = dialing or Dialing()
         self._on_master = on_master
@@ -353,8 +350,8 @@ class BrokerAgent:
         if self._on_master is not None:
             try:
                 self._on_master(*master)
-            except Exception:
-                logger.exception("on_master failed")  # the user's, and the loop must go on
+            except Exception:  # the user's, and the loop must go on
+                logger.exception("on_master failed")
 
     def _use_ordered(self, names: Iterable[str]) -> None:
         marked = self._table.mark_ordered(names, now_ms=_now_ms())
@@ -365,8 +362,8 @@ class BrokerAgent:
         if self._on_order_topics is not None:
             try:
                 self._on_order_topics(marked)
-            except Exception:
-                logger.exception("on_order_topics failed")  # the user's, and the loop must go on
+            except Exception:  # the user's, and the loop must go on
+                logger.exception("on_order_topics failed")
 
 
 async def _results(tasks: Mapping[Address, "asyncio.Task[Outcome]"]) -> Outcomes:

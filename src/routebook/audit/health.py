@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 
 from routebook.client.client import NameServerClient, NodeClient
-from routebook.client.errors import BadAnswer, NameServerError, Refused
+from routebook.client.errors import BadAnswer, NameServerError
 from routebook.wire.address import Address
-from routebook.wire.codes import ResponseCode
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -165,8 +164,3 @@ async def take_reports(client: NameServerClient) -> Reports:
             raise BadAnswer(node.address, f"the health report is wrong: {error}") from error
 
     return await client.on_every_node(report)
-
-
-def is_foreign(result: object) -> bool:
-    """Whether this is how a NameServer answers that knows nothing of Routebook's requests."""
-    return isinstance(result, Refused) and result.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED

@@ -8,11 +8,11 @@ from routebook.audit.compare import Difference
 from routebook.audit.health import Report, Reports, take_reports
 from routebook.audit.reach import probe, resolve
 from routebook.audit.settle import SETTLE_S, settled
-from routebook.audit.system_topics import is_system_topic
 from routebook.audit.view import NodeView, failures_of, take_views
 from routebook.client.client import NameServerClient, NodeClient
 from routebook.client.errors import NameServerError
 from routebook.client.routes import TopicRoute
+from routebook.system_topics import is_system_topic
 from routebook.wire.address import Address, split_address
 from routebook.wire.answers import BrokerGroup, WriteState
 
@@ -120,10 +120,14 @@ async def take_survey(
     probing: bool = True,
     settle_s: float = SETTLE_S,
     progress: Progress | None = None,
+    rest_s: float = 0.0,
 ) -> Survey:
-    """Ask all nodes and try all addresses they know; raises NoNameServers."""
+    """Ask all nodes and try all addresses they know; raises NoNameServers.
+
+    ``rest_s`` is left to each node between a few hundred questions and the next.
+    """
     told = progress or (lambda stage, done, total: None)
-    taken = await take_views(client, progress=partial(told, "routes"))
+    taken = await take_views(client, progress=partial(told, "routes"), rest_s=rest_s)
     found = await settled(client, taken, settle_s=settle_s)
     survey = Survey(
         {node: view for node, view in found.views.items() if isinstance(view, NodeView)},

@@ -4,6 +4,7 @@ A view is taken with three kinds of requests: the cluster table (106), the topic
 the route of every topic (105), a few hundred at a time over one connection.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -64,11 +65,13 @@ async def take_view(
     *,
     topics: Collection[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    rest_s: float = 0.0,
 ) -> NodeView:
     """What ``node`` says of all topics, or of ``topics``; raises NameServerError.
 
     A topic the node does not know, or no longer knows when its turn comes, is left out.
-    ``progress`` is told how many topics of how many have been asked for.
+    ``progress`` is told how many topics of how many have been asked for. ``rest_s`` is left to the
+    node between one handful of questions and the next.
     """
     cluster = await node.cluster_view()
     wanted = await node.topics() if topics is None else sorted(set(topics))
@@ -88,6 +91,8 @@ async def take_view(
                 errors[topic] = error.what
         if progress is not None:
             progress(done, len(wanted))
+        if rest_s and done < len(wanted):
+            await asyncio.sleep(rest_s)
     return NodeView(
         node.address,
         cluster,
@@ -103,10 +108,11 @@ async def take_views(
     *,
     topics: Collection[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    rest_s: float = 0.0,
 ) -> dict[Address, NodeView | NameServerError]:
     """The views of all nodes, taken at the same time; raises NoNameServers.
 
-    ``progress`` is told of all nodes together.
+    ``progress`` is told of all nodes together; ``rest_s`` is as for ``take_view``.
     """
     told: dict[Address, tuple[int, int]] = {}
 
@@ -116,7 +122,7 @@ async def take_views(
             if progress is not None:
                 progress(sum(d for d, _ in told.values()), sum(t for _, t in told.values()))
 
-        return await take_view(node, topics=topics, progress=counted)
+        return await take_view(node, topics=topics, progress=counted, rest_s=rest_s)
 
     return await client.on_every_node(view)
 

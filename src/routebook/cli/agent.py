@@ -11,10 +11,10 @@ import click
 from routebook.agent.agents import Agents
 from routebook.agent.config import AgentConfig, BadConfig, load
 from routebook.cli.errors import CannotStart
-from routebook.cli.logs import logging_to_stderr
 from routebook.cli.loops import completed, run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options, failure
 from routebook.client import NameServerError
+from routebook.logs.writing import logging_to_stderr
 from routebook.version import __version__
 
 logger = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from routebook.cli.completion import complete_brokers
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, output_options
-from routebook.cli.route_tables import MEMBERS, Member, members_of
-from routebook.cli.suggestions import known_names
 from routebook.client import Address, BrokerGroup, ClusterView, NameServerClient
+from routebook.documents.routes import MEMBERS, Member, members_of
+from routebook.documents.suggestions import known_names
 
 
 @dataclass(frozen=True, slots=True)

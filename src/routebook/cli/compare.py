@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import click
 from rich.console import Group, RenderableType
@@ -12,14 +11,15 @@ from routebook.audit.compare import Comparison, Difference
 from routebook.audit.findings import examples
 from routebook.audit.settle import SETTLE_S, settled
 from routebook.audit.view import take_views
-from routebook.cli.columns import Column, Kind, documents_of, table_of
+from routebook.cli.columns import Column, Kind, table_of
 from routebook.cli.completion import complete_topics
 from routebook.cli.errors import CannotAsk, Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, output_options
-from routebook.cli.plain import one_line, word
 from routebook.cli.progress import progress_shown
 from routebook.client import Address, NameServerClient
+from routebook.documents.audit import DIFFERENCES, comparison_document
+from routebook.plain import one_line, word
 from routebook.words import counted
 
 
@@ -60,7 +60,7 @@ def compare(
     comparison = output.show(
         compared,
         table=lambda comparison: Group(*_parts(comparison, all_topics=all_topics)),
-        data=_document,
+        data=comparison_document,
     )
     _judge(comparison, topics)
 
@@ -74,16 +74,6 @@ def _judge(comparison: Comparison, topics: tuple[str, ...]) -> None:
         raise Negative("the comparison is incomplete")
     if topics and not comparison.topic_count:
         raise Negative("no node knows " + " or ".join(topics))
-
-
-COLUMNS = (
-    Column[Difference]("kind", "difference", lambda difference: difference.kind),
-    Column[Difference]("broker", "broker", lambda difference: difference.broker),
-    Column[Difference]("topics", None, lambda difference: list(difference.topics)),
-    Column[Difference](
-        "says", None, lambda difference: {str(n): text for n, text in difference.says.items()}
-    ),
-)
 
 
 def _sayings(comparison: Comparison, *, all_topics: bool) -> Iterator[Column[Difference]]:
@@ -105,7 +95,7 @@ def _saying(node: Address) -> Callable[[Difference], str]:
 def _parts(comparison: Comparison, *, all_topics: bool) -> Iterator[RenderableType]:
     if comparison.differences:
         yield table_of(
-            (*COLUMNS, *_sayings(comparison, all_topics=all_topics)), comparison.differences
+            (*DIFFERENCES, *_sayings(comparison, all_topics=all_topics)), comparison.differences
         )
     elif comparison.nodes:
         topics = counted(comparison.topic_count, "topic")
@@ -127,14 +117,3 @@ def _topics(difference: Difference, *, all_topics: bool) -> str:
         return "none"
     shown = names if all_topics else examples(names)
     return f"{len(names)}: {', '.join(shown)}" if len(names) > 1 else names[0]
-
-
-def _document(comparison: Comparison) -> dict[str, Any]:
-    return {
-        "nodes": [str(node) for node in comparison.nodes],
-        "topics": comparison.topic_count,
-        "complete": comparison.complete,
-        "differences": documents_of(COLUMNS, comparison.differences),
-        "failures": {str(node): reason for node, reason in comparison.failures.items()},
-        "unanswered": {str(node): dict(e) for node, e in comparison.unanswered.items()},
-    }

@@ -5,11 +5,12 @@ from typing import Any
 
 import click
 
-from routebook.cli.nameservers import Asking, asking_options, what
+from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.node_results import NotDone, check_answered, results_of, show_results
 from routebook.cli.output import Output, json_option, output_options
 from routebook.cli.pairs import pairs_table
 from routebook.client import Address, NameServerClient, NameServerError, NodeClient
+from routebook.client.errors import what
 
 Configs = Mapping[Address, dict[str, str] | NameServerError]
 

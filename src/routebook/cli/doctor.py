@@ -17,8 +17,9 @@ from routebook.audit.survey import Survey, take_survey
 from routebook.cli.errors import CannotAsk, Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, output_options
-from routebook.cli.plain import one_line
 from routebook.cli.progress import progress_shown
+from routebook.documents.audit import diagnosis_document
+from routebook.plain import one_line
 from routebook.words import counted
 
 NEVER = "never"
@@ -138,19 +139,6 @@ def _tally(counts: "Counter[Severity]") -> str:
 
 
 def _document(diagnosis: Diagnosis) -> dict[str, Any]:
-    counts = Counter(finding.severity for finding in diagnosis.findings)
-    return {
-        "nodes": [str(node) for node in diagnosis.survey.views],
-        "ignored": dict(sorted(diagnosis.ignored.items())),
-        "counts": {severity.value: counts[severity] for severity in Severity},
-        "findings": [
-            {
-                "check": finding.check,
-                "severity": finding.severity.value,
-                "subject": finding.subject,
-                "evidence": list(finding.evidence),
-                "remedy": finding.remedy,
-            }
-            for finding in diagnosis.findings
-        ],
-    }
+    document = diagnosis_document(diagnosis.survey, diagnosis.findings)
+    nodes = document.pop("nodes")
+    return {"nodes": nodes, "ignored": dict(sorted(diagnosis.ignored.items())), **document}

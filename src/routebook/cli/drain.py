@@ -10,17 +10,17 @@ from typing import Any
 import click
 from rich.text import Text
 
-from routebook.audit.system_topics import is_system_topic
+from routebook.audit.write_permission import ROUND_S, NodeState, Round, WritePermission
 from routebook.cli.columns import Column, Kind, documents_of, judged, table_of
 from routebook.cli.completion import complete_brokers
 from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.node_results import heard
 from routebook.cli.output import Output, console, json_option, say, warn
-from routebook.cli.plain import plain
-from routebook.cli.suggestions import close_names
-from routebook.cli.write_permission import ROUND_S, NodeState, Round, WritePermission
 from routebook.client import Address, NameServerClient
+from routebook.documents.suggestions import close_names
+from routebook.plain import plain
+from routebook.system_topics import is_system_topic
 from routebook.words import listed
 
 _some = partial(listed, most=5)
@@ -155,7 +155,7 @@ def _progress(broker: str, words: Words) -> Iterator[Callable[[Round], None]]:
     screen = console(stderr=True)
     said: set[str] = set()
 
-    def say_news(now: Round) -> None:
+    def say_changes(now: Round) -> None:
         for line in _lines(now, words):
             if line not in said:
                 said.add(line)
@@ -165,7 +165,7 @@ def _progress(broker: str, words: Words) -> Iterator[Callable[[Round], None]]:
                     say(line)
 
     if not screen.is_terminal:
-        yield say_news
+        yield say_changes
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -182,7 +182,7 @@ def _progress(broker: str, words: Words) -> Iterator[Callable[[Round], None]]:
             topics = sum(state.topics or 0 for state in now.nodes.values())
             left = sum(len(state.left or ()) for state in now.nodes.values())
             bar.update(task, total=topics, completed=topics - left)
-            say_news(now)
+            say_changes(now)
 
         yield report
 

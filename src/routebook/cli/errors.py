@@ -6,7 +6,7 @@ on standard error; with --json it is ``{"error": "…", "exit_code": 1}``, one l
 
 import click
 
-from routebook.cli.plain import one_line
+from routebook.plain import one_line
 
 NO = 1
 CANNOT_ASK = 3

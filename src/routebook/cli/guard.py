@@ -16,7 +16,6 @@ from routebook.cli.node_results import (
     yes_option,
 )
 from routebook.cli.output import Output, json_option, output_options
-from routebook.cli.plain import plain
 from routebook.cli.reports import (
     FOREIGN,
     Guard,
@@ -25,7 +24,6 @@ from routebook.cli.reports import (
     Report,
     Reports,
     excuse,
-    is_foreign,
     is_ours,
     reports_of_ours,
     take_reports,
@@ -33,6 +31,8 @@ from routebook.cli.reports import (
 )
 from routebook.cli.subcommands import refuse_options
 from routebook.client import Address, NameServerError
+from routebook.client.errors import is_foreign
+from routebook.plain import plain
 from routebook.words import counted, listed, span
 
 NodeRow = tuple[Address, Report | RelayReport | NameServerError]

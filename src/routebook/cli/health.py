@@ -12,16 +12,16 @@ from routebook.cli.errors import Negative
 from routebook.cli.memory import memory_table
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, output_options
-from routebook.cli.plain import one_line, plain
 from routebook.cli.reports import (
     RelayReport,
     Report,
     excuse,
-    is_foreign,
     reports_of_ours,
     take_reports,
 )
 from routebook.client import Address, NameServerError
+from routebook.client.errors import is_foreign
+from routebook.plain import one_line, plain
 from routebook.words import span, to_second
 
 NodeRow = tuple[Address, Report | RelayReport | NameServerError]

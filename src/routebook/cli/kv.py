@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from routebook.cli.errors import Negative
-from routebook.cli.nameservers import Asking, asking_options, what
+from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.node_results import confirm, heard, results_of, show_results, yes_option
 from routebook.cli.output import Output, console, json_option, output_options, say, warn
 from routebook.cli.pairs import pairs_table
-from routebook.cli.plain import json_text, plain
 from routebook.client import Address, NameServerError, NodeClient
+from routebook.client.errors import what
+from routebook.plain import json_text, plain
 
 
 @click.group()

@@ -7,7 +7,6 @@ says what is missing. Prose goes on in the next line; where there is no terminal
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from itertools import compress
 
 from rich.cells import cell_len, chop_cells
@@ -15,24 +14,12 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 
+from routebook.documents.columns import Kind
 from routebook.words import to_second
 
 GAP = "  "
 READABLE = 16  # columns; prose in fewer is no pleasure
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
-
-
-class Kind(Enum):
-    """NAME is one piece, PROSE may go on in the next line, MOMENT is a wall time in ms.
-
-    VALUE is prose of any sort: one whose words are too wide has lines of its own, below its row.
-    """
-
-    NAME = auto()
-    NUMBER = auto()
-    PROSE = auto()
-    VALUE = auto()
-    MOMENT = auto()
 
 
 @dataclass(frozen=True, slots=True)

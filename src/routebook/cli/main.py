@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from routebook.cli.errors import INTERRUPTED, JSON_WANTED, NO_READER, show
-from routebook.cli.suggestions import close_names
+from routebook.documents.suggestions import close_names
 from routebook.version import __version__
 
 COMMANDS = {
@@ -22,6 +22,7 @@ COMMANDS = {
     "config": "Show or change the settings of nodes.",
     "doctor": "Look for what is wrong with a cluster.",
     "drain": "Take write permission from a broker, everywhere.",
+    "gateway": "Serve the page, the HTTP API and metrics of nodes.",
     "guard": "Show brokers that are held although silent, and release them.",
     "health": "Show how nodes are.",
     "history": "Ask journals what a node knew, when, and why.",
@@ -34,6 +35,7 @@ COMMANDS = {
     "spark": "Turn the journals of all nodes into tables, answers and reports.",
     "topics": "List topics, add and delete them.",
     "undrain": "Give write permission back to a broker, everywhere.",
+    "watch": "Print routes as they change.",
 }
 """Name and one line of help, so that ``routebook --help`` loads none of them."""
 

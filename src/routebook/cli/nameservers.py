@@ -18,21 +18,18 @@ import click
 
 from routebook.cli.errors import CannotAsk, Negative
 from routebook.cli.output import note
-from routebook.cli.plain import one_line
 from routebook.client import (
     AllNodesFailed,
     Credentials,
     Dialing,
-    LeavingNode,
     NameServerClient,
     NameServerError,
-    NodeError,
-    NotReady,
-    Refused,
     Relayed,
     Tls,
 )
+from routebook.client.errors import answered
 from routebook.client.sources import AddressSource, find_source
+from routebook.plain import one_line
 from routebook.words import span
 
 Result = TypeVar("Result")
@@ -105,16 +102,6 @@ def failure(error: NameServerError) -> click.ClickException:
     if isinstance(error, AllNodesFailed):
         return CannotAsk(f"{error}; check that they run, and that -n or NAMESRV_ADDR names them")
     return CannotAsk(str(error))
-
-
-def answered(error: NameServerError) -> bool:
-    """Whether a node made up its mind, instead of failing."""
-    return isinstance(error, Refused) and not isinstance(error, NotReady | LeavingNode)
-
-
-def what(error: NameServerError) -> str:
-    """The error without the node, for where the node stands beside it."""
-    return one_line(error.what if isinstance(error, NodeError) else error)
 
 
 def age_of(told: Relayed) -> str:

@@ -8,10 +8,11 @@ import click
 
 from routebook.cli.columns import Column, Kind, documents_of, judged, table_of
 from routebook.cli.errors import CannotAsk, Negative
-from routebook.cli.nameservers import answered, failure, what
+from routebook.cli.nameservers import failure
 from routebook.cli.output import Output
-from routebook.cli.plain import plain
 from routebook.client import Address, AllNodesFailed, NameServerError, NodeError
+from routebook.client.errors import answered, what
+from routebook.plain import plain
 
 Result = TypeVar("Result")
 

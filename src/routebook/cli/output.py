@@ -22,7 +22,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from routebook.cli.errors import JSON_WANTED
-from routebook.cli.plain import json_text, plain
+from routebook.plain import json_text, plain
 
 Seen = TypeVar("Seen")
 

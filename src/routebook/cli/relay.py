@@ -9,9 +9,9 @@ import click
 from click.core import ParameterSource
 
 from routebook.cli.errors import CannotStart
-from routebook.cli.logs import logging_to_stderr
 from routebook.cli.loops import run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options
+from routebook.logs.writing import logging_to_stderr
 from routebook.relay.cache import MAX_BYTES
 from routebook.relay.relay import DEFAULT_PORT, Relay, RelaySettings
 from routebook.settings import ListenSettings, SettingsError, TlsSettings

@@ -7,13 +7,13 @@ from routebook.audit.health import (
     RelayReport,
     Report,
     Reports,
-    is_foreign,
 )
 from routebook.cli.errors import Negative
-from routebook.cli.nameservers import Asking, answered, what
+from routebook.cli.nameservers import Asking
 from routebook.cli.node_results import heard
 from routebook.client import Address, NameServerError
-from routebook.words import span
+from routebook.client.errors import answered, is_foreign, what
+from routebook.documents.guard import why_held
 
 __all__ = [
     "FOREIGN",
@@ -24,7 +24,6 @@ __all__ = [
     "Report",
     "Reports",
     "excuse",
-    "is_foreign",
     "is_ours",
     "reports_of_ours",
     "take_reports",
@@ -41,13 +40,6 @@ def take_reports(asking: Asking) -> Reports:
     if not any(not isinstance(r, NameServerError) or answered(r) for r in reports.values()):
         heard(reports)
     return reports
-
-
-def why_held(guard: Guard) -> str:
-    return (
-        f"{guard.silent} of {guard.live} brokers silent within {span(guard.window_ms)},"
-        f" more than {guard.limit}"
-    )
 
 
 def excuse(found: NameServerError | RelayReport) -> str:

@@ -7,23 +7,12 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from routebook.cli.columns import documents_of, table_of
+from routebook.cli.columns import table_of
 from routebook.cli.completion import complete_topics
 from routebook.cli.errors import Negative
-from routebook.cli.nameservers import Asking, asking_options, what
+from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.node_results import check_answered
 from routebook.cli.output import Output, output_options
-from routebook.cli.plain import one_line, word
-from routebook.cli.route_tables import (
-    MAPPINGS,
-    QUEUES,
-    ROUTE_MEMBERS,
-    StaticQueues,
-    group_document,
-    mappings_document,
-    members_of,
-)
-from routebook.cli.suggestions import close_names
 from routebook.client import (
     Address,
     NameServerClient,
@@ -31,6 +20,17 @@ from routebook.client import (
     TopicNotFound,
     TopicRoute,
 )
+from routebook.client.errors import what
+from routebook.documents.routes import (
+    MAPPINGS,
+    QUEUES,
+    ROUTE_MEMBERS,
+    members_of,
+    route_document,
+    static_queues,
+)
+from routebook.documents.suggestions import close_names
+from routebook.plain import one_line, word
 from routebook.words import span
 
 Routes = Mapping[Address, TopicRoute | NameServerError]
@@ -109,35 +109,9 @@ def route_tables(route: TopicRoute, nodes: str) -> Iterator[RenderableType]:
     yield table_of(QUEUES, route.queues)
     if route.mappings:
         yield Text()
-        yield table_of(MAPPINGS, _mappings(route))
+        yield table_of(MAPPINGS, static_queues(route))
     if route.order_conf is not None:
         yield Text(f"\norder configuration: {word(route.order_conf)}")
-
-
-def route_document(route: TopicRoute) -> dict[str, Any]:
-    return {
-        "topic": route.topic,
-        "node": None if route.node is None else str(route.node),
-        "brokers": [group_document(group) for group in route.brokers],
-        "queues": documents_of(QUEUES, route.queues),
-        "order_conf": route.order_conf,
-        "mappings": mappings_document(_mappings(route)),
-        "filter_servers": dict(sorted(route.filter_servers.items())),
-        "relayed": None
-        if route.relayed is None
-        else {
-            "age_ms": route.relayed.age_ms,
-            "stale": route.relayed.stale,
-            "doubt": route.relayed.doubt,
-        },
-    }
-
-
-def _mappings(route: TopicRoute) -> list[StaticQueues]:
-    return [
-        StaticQueues(broker, info.scope, info.total_queues, info.epoch, info.curr_id_map)
-        for broker, info in sorted(route.mappings.items())
-    ]
 
 
 def _views(topic: str, routes: Routes) -> Iterator[RenderableType]:

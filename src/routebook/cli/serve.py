@@ -16,7 +16,7 @@ from routebook.settings import KEYS, Key, Settings, SettingsError, Source, resol
 from routebook.version import __version__
 
 if TYPE_CHECKING:
-    from routebook.cli.logs import LogWriter
+    from routebook.logs.writing import LogWriter
 
 
 def _parameter(key: Key) -> str:
@@ -69,9 +69,9 @@ def serve(config_file: Path | None, print_only: bool, **flags: str | None) -> No
             click.echo(f"{name}={settings.values[name]}")
         return
     # Imported here so that -p and --help stay quick.
-    from routebook.cli.logs import logging_to_stderr
+    from routebook.logs.writing import logging_to_stderr
 
-    with logging_to_stderr() as log:
+    with logging_to_stderr(log_format=settings.gateway.log_format) as log:
         _run(settings, sources, log)
 
 
@@ -121,6 +121,9 @@ def _run(settings: Settings, sources: str, log: "LogWriter") -> None:
     # few objects rather than many, which takes no more time in all.
     gc.freeze()
     gc.set_threshold(2_500, 2, 6_000)
+    from routebook.table_memory import table_memory
+
+    table_memory.use()
     # Threads write the journal and the log. Whenever the loop has let one of them in, it has its
     # turn again after this long rather than after 5 ms.
     sys.setswitchinterval(0.001)
@@ -137,11 +140,15 @@ def _run(settings: Settings, sources: str, log: "LogWriter") -> None:
 async def _serve(settings: Settings, sources: str, log: "LogWriter") -> None:
     from routebook.app import NameServer
     from routebook.cli.loops import say_now, stop_signals
+    from routebook.server.service_manager import ServiceManager, kept_informed
 
     stop = stop_signals()
+    manager = ServiceManager.of(os.environ)
     async with NameServer(settings) as node:
         log.on_error = lambda error: node.erred("writing the log", error)
+        node.gateway_ready = lambda url: say_now(f"page, HTTP API and metrics on {url}")
         say_now(f"routebook {__version__} ready on {node.address} (configuration: {sources})")
-        await stop.wait()
+        async with kept_informed(manager, f"ready on {node.address}"):
+            await stop.wait()
         say_now("stopping")
     say_now("stopped")

@@ -14,12 +14,12 @@ from rich.text import Text
 
 from routebook.cli.columns import Column, Kind, table_of
 from routebook.cli.errors import CannotAsk
-from routebook.cli.logs import logging_to_stderr
 from routebook.cli.loops import completed, run_loop, say_now, stop_signals
 from routebook.cli.nameservers import Asking, asking_options, failure
 from routebook.cli.output import console, json_option
-from routebook.cli.plain import json_text, one_line
 from routebook.client import NameServerError
+from routebook.logs.writing import logging_to_stderr
+from routebook.plain import json_text, one_line
 from routebook.simulation.broker import BrokerView
 from routebook.simulation.cluster import Happened, SimulatedCluster
 from routebook.simulation.faults import FAULT_KINDS, Fault, FaultKind, random_faults

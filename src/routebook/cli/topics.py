@@ -8,7 +8,6 @@ from typing import Any
 import click
 from rich.console import RenderableType
 
-from routebook.audit.system_topics import is_system_topic
 from routebook.audit.view import take_view
 from routebook.cli.columns import Column, Kind, table_of
 from routebook.cli.completion import complete_brokers, complete_clusters, complete_topics
@@ -16,10 +15,8 @@ from routebook.cli.errors import Negative
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.node_results import NotDone, confirm, heard, results_of, show_results, yes_option
 from routebook.cli.output import Output, json_option, output_options
-from routebook.cli.plain import word
-from routebook.cli.route import known_topics, route_document
+from routebook.cli.route import known_topics
 from routebook.cli.subcommands import refuse_options
-from routebook.cli.suggestions import known_names
 from routebook.client import (
     Address,
     NameServerClient,
@@ -27,6 +24,10 @@ from routebook.client import (
     TopicQueues,
     TopicRoute,
 )
+from routebook.documents.routes import route_document
+from routebook.documents.suggestions import known_names
+from routebook.plain import word
+from routebook.system_topics import is_system_topic
 
 PERMISSIONS = {"r": 4, "w": 2, "rw": 6}
 

@@ -6,8 +6,10 @@
 
 A topic is in use from the first ``route`` that finds it, or from ``use``, until ``forget``. It is
 asked for again every ``poll_s``, at a time of its own; one that could not be sent to is asked for
-at once. A route is replaced by a better one only: when the NameServers say that the topic does not
-exist, or say nothing, or nonsense, it stays, and ``entry`` says how old it is.
+at once. Where a node offers it, changes are told instead (``RouteWatch``), and topics are asked for
+every five minutes all the same. A route is replaced by a better one only: when the NameServers say
+that the topic does not exist, or say nothing, or nonsense, it stays, and ``entry`` says how old it
+is.
 """
 
 import asyncio
@@ -17,12 +19,14 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from types import TracebackType
 from typing import Protocol
 
 from routebook.client import queues
+from routebook.client.client import NameServerClient
 from routebook.client.entries import CachedRoute, Entry, NotCached
-from routebook.client.errors import BadAnswer, NameServerError
+from routebook.client.errors import BadAnswer, NameServerError, TopicNotFound
 from routebook.client.faults import FaultTable
 from routebook.client.listeners import STREAM_LIMIT, ChangeStream, Listener, Listeners
 from routebook.client.node import Answer
@@ -30,12 +34,15 @@ from routebook.client.poll_schedule import PollSchedule
 from routebook.client.queues import MessageQueue, first_groups, holder_of
 from routebook.client.requests import route_question
 from routebook.client.routes import TopicRoute
+from routebook.client.watch import RouteTold, RouteWatch
 from routebook.wire.answers import MASTER_ID
+from routebook.wire.codes import RequestCode, ResponseCode
 from routebook.wire.command import Command
 
 logger = logging.getLogger(__name__)
 
 POLL_S = 30.0
+NET_S = 300.0  # between polls of what a node tells of
 JITTER = 0.2
 TOPICS_A_POLL = 100  # asked for in one go; to decode so many takes a few milliseconds
 REASK_S = 0.1  # a failure this soon after a question is answered by that one
@@ -80,7 +87,7 @@ class RouteCache:
     good route is replaced by a better one only, never by an error.
 
     ``latency_faults`` passes over brokers that are slow or fail when queues are picked. ``clock``
-    gives seconds.
+    gives seconds. ``watch`` False only polls.
     """
 
     def __init__(
@@ -90,6 +97,7 @@ class RouteCache:
         poll_s: float = POLL_S,
         jitter: float = JITTER,
         latency_faults: bool = False,
+        watch: bool = True,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
@@ -100,7 +108,20 @@ class RouteCache:
         self._listeners = Listeners()
         self._entries: dict[str, Entry] = {}
         self._flights: _Flights = {}  # one question a topic at a time
-        self._schedule = PollSchedule(poll_s, jitter, self._rng)
+        self._schedule = PollSchedule(
+            poll_s, jitter, self._rng, rare=self._is_told, rare_period_s=NET_S
+        )
+        self._watch: RouteWatch | None = None
+        if watch and isinstance(client, NameServerClient):
+            self._watch = RouteWatch(
+                client,
+                told=self._told,
+                changed=self._watch_changed,
+                confirmed=self._all_told,
+                rng=self._rng,
+            )
+        self._told_at = 0.0  # when the node last said that nothing is left to be told
+        self._watching: asyncio.Task[None] | None = None
         self._brokers: dict[str, Mapping[int, str]] | None = None  # None: to be made anew
         self._poller: asyncio.Task[None] | None = None
         self._added = asyncio.Event()
@@ -110,6 +131,8 @@ class RouteCache:
 
     async def __aenter__(self) -> "RouteCache":
         self._poller = asyncio.create_task(self._poll())
+        if self._watch is not None:
+            self._watching = asyncio.create_task(self._watch.run())
         return self
 
     async def __aexit__(
@@ -125,7 +148,8 @@ class RouteCache:
         self._closed = True
         for look in self._second_looks.values():
             look.cancel()
-        tasks = [*self._tasks] if self._poller is None else [*self._tasks, self._poller]
+        own = [task for task in (self._poller, self._watching) if task is not None]
+        tasks = [*self._tasks, *own]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -178,7 +202,14 @@ class RouteCache:
         """Drop the topic and its route, and poll it no longer."""
         self._entries.pop(topic, None)
         self._schedule.drop(topic)
+        if self._watch is not None:
+            self._watch.drop(topic)
         self._brokers = None
+
+    @property
+    def watched(self) -> bool:
+        """Whether a node tells of changes now; else they are found by polling."""
+        return self._watch is not None and self._watch.live
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -188,7 +219,10 @@ class RouteCache:
     def entry(self, topic: str) -> CachedRoute | None:
         """The route and its state, or None while there is no route."""
         entry = self._entries.get(topic)
-        return None if entry is None else entry.cached(self._clock())
+        cached = None if entry is None else entry.cached(self._clock())
+        if cached is None or cached.last_error is not None or not self._is_told(topic):
+            return cached
+        return replace(cached, age_s=min(cached.age_s, self._clock() - self._told_at))
 
     def age_s(self, topic: str) -> float | None:
         """Time since a NameServer last gave this route, or None while there is no route."""
@@ -316,6 +350,8 @@ class RouteCache:
     def _start_polling(self, topic: str, *, at_once: bool) -> None:
         self._schedule.add(topic, self._clock(), at_once=at_once)
         self._added.set()
+        if self._watch is not None:
+            self._watch.add(topic)
 
     def _ask_for(self, topic: str) -> None:
         task = asyncio.create_task(self._fetch(self._depart([topic])))
@@ -368,7 +404,44 @@ class RouteCache:
             if change is not None:
                 self._brokers = None
                 self._listeners.tell(change)
+                if self._is_told(topic) and self._watch is not None:
+                    self._watch.add(topic)  # what it was told is not what it has now
         return entry.known_route()
+
+    # -- being told
+
+    def _is_told(self, topic: str) -> bool:
+        watch = self._watch
+        return watch is not None and watch.live and watch.watches(topic)
+
+    def _told(self, told: RouteTold) -> None:
+        entry = self._entries.get(told.topic)
+        if entry is None or self._closed:
+            return
+        if told.gone is not None:
+            code, asked = ResponseCode.TOPIC_NOT_EXIST, RequestCode.GET_ROUTEINFO_BY_TOPIC
+            entry.fail(TopicNotFound(told.node, asked, code, told.gone), self._clock())
+            return
+        if told.route is None:  # too large to be told
+            if told.topic not in self._flights:
+                self._ask_for(told.topic)
+            return
+        try:
+            change = entry.learn(Answer(told.node, Command(body=told.route)), self._clock())
+        except BadAnswer as error:
+            entry.fail(copy(error), self._clock())
+            return
+        if change is not None:
+            self._brokers = None
+            self._listeners.tell(change)
+
+    def _all_told(self) -> None:
+        self._told_at = self._clock()
+
+    def _watch_changed(self) -> None:
+        """Topics are polled as often as they have to be."""
+        self._schedule.plan_anew(self._clock())
+        self._added.set()
 
     def _without_route(self, entry: Entry, error: NameServerError) -> NameServerError:
         entry.fail(error, self._clock())

@@ -106,10 +106,7 @@ class NameServerClient(Requests):
         dialing: Dialing | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        if nameservers is None or isinstance(nameservers, str | Iterable):
-            self._source = find_source(nameservers)
-        else:
-            self._source = nameservers
+        self._source = find_source(nameservers)
         self._timeout_s = timeout_s
         self._dialing = dialing or Dialing()
         self._rng = rng or random.Random()
@@ -306,6 +303,17 @@ class NameServerClient(Requests):
     def _stick_to(self, node: Node) -> None:
         if node in self._nodes:
             self._chosen = self._nodes.index(node)
+
+
+async def nodes_in_turn(client: NameServerClient) -> list[Node]:
+    """The nodes, in the order they would be asked now; raises NoNameServers."""
+    await client._found(client._timeout_s)
+    return client._in_turn()
+
+
+def stick_to(client: NameServerClient, node: Node) -> None:
+    """Have this one asked first from now on."""
+    client._stick_to(node)
 
 
 def _worth_another_try(error: NodeError) -> bool:

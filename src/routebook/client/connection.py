@@ -1,7 +1,7 @@
 """One connection to a NameServer: many requests in flight, answers found by their opaque."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -51,6 +51,7 @@ class Connection(asyncio.Protocol):
         self.blamed = False  # whether its node was made to rest for it
         self.answered = 0  # answers so far; whoever answered nothing is not to be trusted
         self.heard_at = self._loop.time()
+        self.pushed: Callable[[Command], None] | None = None  # who is told what was not asked for
 
     # -- asyncio calls these
 
@@ -64,7 +65,9 @@ class Connection(asyncio.Protocol):
             while (frame := self._decoder.next_frame()) is not None:
                 answer = decode_command(frame)
                 if not answer.flag & FLAG_RESPONSE:
-                    continue  # a request; nothing is asked of a client of NameServers
+                    if self.pushed is not None:
+                        self.pushed(answer)
+                    continue  # else a request; nothing is asked of a client of NameServers
                 waiting = self._waiting.pop(answer.opaque, None)
                 if waiting is not None and not waiting.done():
                     self.answered += 1

@@ -19,6 +19,7 @@ NameServerError
 
 from collections.abc import Iterable, Sequence
 
+from routebook.plain import one_line
 from routebook.wire.address import Address
 from routebook.wire.codes import RequestCode, ResponseCode
 
@@ -119,3 +120,18 @@ def _name(codes: type[RequestCode] | type[ResponseCode], code: int) -> str:
         return f"{codes(code).name} ({code})"
     except ValueError:
         return str(code)
+
+
+def answered(error: NameServerError) -> bool:
+    """Whether a node made up its mind, instead of failing."""
+    return isinstance(error, Refused) and not isinstance(error, NotReady | LeavingNode)
+
+
+def what(error: NameServerError) -> str:
+    """The error without the node, for where the node stands beside it."""
+    return one_line(error.what if isinstance(error, NodeError) else error)
+
+
+def is_foreign(result: object) -> bool:
+    """Whether this is how a NameServer answers that knows nothing of Routebook's requests."""
+    return isinstance(result, Refused) and result.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED

@@ -23,7 +23,7 @@ class ChangeStream:
 
     def __init__(self, limit: int) -> None:
         self._waiting: deque[RouteChange] = deque(maxlen=limit)
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._ended = False
         self.dropped = 0
 
@@ -34,8 +34,8 @@ class ChangeStream:
         while not self._waiting:
             if self._ended:
                 raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
+            self._arrived.clear()
+            await self._arrived.wait()
         return self._waiting.popleft()
 
     def put(self, change: RouteChange) -> None:
@@ -43,12 +43,12 @@ class ChangeStream:
         if len(self._waiting) == self._waiting.maxlen:
             self.dropped += 1
         self._waiting.append(change)
-        self._news.set()
+        self._arrived.set()
 
     def end(self) -> None:
         """Let the reader have what is there already, and no more; called by the cache."""
         self._ended = True
-        self._news.set()
+        self._arrived.set()
 
 
 class Listeners:

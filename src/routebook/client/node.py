@@ -107,6 +107,10 @@ class Node:
             raise NoAnswer(self.address, timeout_s) from None
         connection.send_oneway(command)
 
+    async def connection(self, timeout_s: float) -> Connection:
+        """The connection there is, made if need be; raises NodeError."""
+        return await self._connected(asyncio.get_running_loop().time() + timeout_s, timeout_s)
+
     async def wait_closed(self) -> None:
         """Until the connection there is now is lost; at once when there is none."""
         if self._connection is not None and not self._connection.closing:

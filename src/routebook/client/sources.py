@@ -269,7 +269,7 @@ def address_service_url(
 
 
 def find_source(
-    nameservers: str | Iterable[str] | None = None,
+    nameservers: str | Iterable[str] | AddressSource | None = None,
     *,
     option: str | None = None,
     environ: Mapping[str, str] = os.environ,
@@ -280,10 +280,13 @@ def find_source(
 ) -> AddressSource:
     """The first that is set of ``nameservers``, ``option``, NAMESRV_ADDR and the HTTP service.
 
-    ``unit``, ``domain``, ``subgroup`` and ``snapshot`` are for the HTTP service. Raises ValueError
-    for a list with a malformed address, which says whose list it is.
+    ``nameservers`` may be a source already, and is returned then. ``unit``, ``domain``,
+    ``subgroup`` and ``snapshot`` are for the HTTP service. Raises ValueError for a list with a
+    malformed address, which says whose list it is.
     """
     if nameservers is not None and not isinstance(nameservers, str):
+        if not isinstance(nameservers, Iterable):
+            return nameservers
         nameservers = ";".join(nameservers)
     lists = {
         "the program": nameservers,

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Hashable
 from itertools import islice
 from operator import attrgetter
-from sys import intern
 
 from routebook.events import StaticMapping
 from routebook.handlers.services import Caller, HandlerResult, Services
@@ -140,7 +139,7 @@ _numbers_of = attrgetter("read_queue_nums", "write_queue_nums", "perm", "topic_s
 
 
 def _shapes(topics: dict[str, TopicConfig]) -> Slices[tuple[dict[str, QueueShape], int]]:
-    """Queue shapes by topic, each distinct shape and each name held once; and how many shapes."""
+    """Queue shapes by topic, each distinct shape held once; and how many shapes."""
     shapes = ShapeByNumbers()
     by_topic: dict[str, QueueShape] = {}
     items = iter(topics.items())
@@ -155,7 +154,7 @@ def _shapes(topics: dict[str, TopicConfig]) -> Slices[tuple[dict[str, QueueShape
             for name in names:
                 check_name("a topic name", name)
         numbers = map(_numbers_of, configs)
-        by_topic.update(zip(map(intern, names), map(shapes.__getitem__, numbers), strict=True))
+        by_topic.update(zip(names, map(shapes.__getitem__, numbers), strict=True))
         yield
     return by_topic, len(shapes)
 

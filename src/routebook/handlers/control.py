@@ -59,7 +59,7 @@ async def get_recent(request: Command, services: Services, caller: Caller) -> Re
 
 
 def release_guard(request: Command, services: Services, caller: Caller) -> Reply:
-    if not services.control.remote and not _is_local(caller.peer):
+    if not (services.control.remote or caller.inside or _is_local(caller.peer)):
         raise NoPermission(
             "the guard is released from the node's own machine; or start the node with"
             " allowRemoteConfig=true"

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Awaitable, Generator
 
-from routebook.handlers import admin, brokers, control, kv, routes, topics
+from routebook.handlers import admin, brokers, control, kv, overview, routes, topics, watch
+from routebook.handlers.counts import ERROR, REJECTED, SUCCESS
 from routebook.handlers.errors import NoPermission
 from routebook.handlers.services import Caller, Handler, HandlerResult, Services
 from routebook.slices import Slices
@@ -42,6 +43,10 @@ HANDLERS: dict[int, Handler] = {
     RequestCode.ROUTEBOOK_RECENT: control.get_recent,
     RequestCode.ROUTEBOOK_RELEASE_GUARD: control.release_guard,
     RequestCode.ROUTEBOOK_RESTORE_WRITE_PERM: topics.restore_write_permission,
+    RequestCode.ROUTEBOOK_WATCH: watch.watch,
+    RequestCode.ROUTEBOOK_UNWATCH: watch.unwatch,
+    RequestCode.ROUTEBOOK_STATISTICS: overview.get_statistics,
+    RequestCode.ROUTEBOOK_SUMMARY: overview.get_summary,
 }
 
 REJECTIONS: dict[type[Exception], ResponseCode] = {
@@ -60,6 +65,7 @@ def dispatch(request: Command, services: Services, caller: Caller) -> HandlerRes
     if handler is None:
         if isinstance(request, Oversized):
             return rejection(request, services, caller, BadRequest(request.remark))
+        services.counts[request.code][REJECTED] += 1
         return Reply(
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported"
         )
@@ -68,6 +74,10 @@ def dispatch(request: Command, services: Services, caller: Caller) -> HandlerRes
     except Exception as error:  # noqa: BLE001 - a handler's bug must not take the node down
         return rejection(request, services, caller, error)
     if isinstance(answer, Reply):
+        if answer.code:
+            services.counts.answered(request.code, answer.code)
+        else:  # nearly always
+            services.counts[request.code][SUCCESS] += 1
         return answer
     if isinstance(answer, Generator):
         return _guarded_slices(answer, request, services, caller)
@@ -78,30 +88,35 @@ def _guarded_slices(
     answer: Slices[Reply], request: Command, services: Services, caller: Caller
 ) -> Slices[Reply]:
     try:
-        return (yield from answer)
-    except Exception as error:  # noqa: BLE001
+        reply = yield from answer
+    except Exception as error:  # noqa: BLE001 - nor one in its later slices or after a wait
         return rejection(request, services, caller, error)
+    services.counts.answered(request.code, reply.code)
+    return reply
 
 
 async def _guarded(
     answer: Awaitable[Reply], request: Command, services: Services, caller: Caller
 ) -> Reply:
     try:
-        return await answer
-    except Exception as error:  # noqa: BLE001
+        reply = await answer
+    except Exception as error:  # noqa: BLE001 - nor one in its later slices or after a wait
         return rejection(request, services, caller, error)
+    services.counts.answered(request.code, reply.code)
+    return reply
 
 
 def rejection(request: Command, services: Services, caller: Caller, error: Exception) -> Reply:
     """What a request that failed is answered; a refusal is an event, a fault of ours a log line."""
     code = REJECTIONS.get(type(error))
+    services.counts[request.code][ERROR if code is None else REJECTED] += 1
     if code is None:
         logger.error("request %d of %s failed", request.code, caller.peer, exc_info=error)
         services.erred(f"request {request.code}", error)
         return Reply(ResponseCode.SYSTEM_ERROR, "internal error")
     try:
         services.refused(request, caller, str(error))
-    except Exception as unrecorded:
+    except Exception as unrecorded:  # the refusal holds, and is answered, all the same
         logger.exception("the refusal of request %d is not recorded", request.code)
         services.erred(f"recording the refusal of request {request.code}", unrecorded)
     return Reply(code, str(error))

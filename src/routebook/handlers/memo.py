@@ -45,6 +45,10 @@ class AnswerMemo:
         self._kept: dict[bytes, tuple[bytes, bytes, bytes, int, int, Cell]] = {}
         self._bytes = 0
 
+    @property
+    def kept_bytes(self) -> int:
+        return self._bytes
+
     def clear(self) -> None:
         if self._kept:
             self._kept.clear()

@@ -8,6 +8,7 @@ A topic that thousands of groups hold is encoded in slices (``body_slices``), se
 """
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Final
 
 from routebook.events import StaticMapping
@@ -16,6 +17,7 @@ from routebook.settings import LiveSettings
 from routebook.slices import Slices, finished
 from routebook.state.model import MASTER, Group, QueueShape
 from routebook.state.routes import RouteTable
+from routebook.watch import etags
 from routebook.wire import bodies
 from routebook.wire.wide_route import WideRoute
 
@@ -23,6 +25,7 @@ MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 MAX_KEPT_BYTES = 32 * 1024 * 1024
 ENTRY_BYTES = 300  # beside its body
 GROUPS_A_SLICE = 50
+SUMMED_A_SLICE = 200
 TOO_WIDE: Final = b"(not encoded at once)"  # no answer: it is known by being this very object
 
 
@@ -34,6 +37,10 @@ class RouteRenderer:
         self._kept: dict[tuple[str, bool], bytes] = {}
         self._kept_bytes = 0
         self._changes = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._kept_bytes
 
     def clear(self) -> None:
         """Forget whole bodies; to be called with every event."""
@@ -106,6 +113,32 @@ class RouteRenderer:
         if changes == self._changes and wanted is None and order_conf is None:
             self._keep(topic, body, standard=standard)
         return body
+
+    def summed(
+        self, topic: str, *, live: LiveSettings, order_conf: str | None
+    ) -> Slices[tuple[int, int]]:
+        """The sum of the hashes of all parts of a route, and how many groups it has.
+
+        The same wherever the same groups hold the topic, in whatever order.
+        """
+        topics, acting = self._routes.topics, _acting(topic, live)
+        total = width = 0
+        groups = iter(topics.holders(topic))
+        while some := list(islice(groups, SUMMED_A_SLICE)):
+            told = ((group, topics.told(topic, group)) for group in some)
+            queues = {group: shape for group, shape in told if shape is not None}
+            pieces = self._pieces_of(queues, acting=acting, standard=True)
+            total += etags.summed(map(b"".join, zip(pieces.brokers, pieces.queues, strict=True)))
+            for addr, servers in pieces.filter_servers.items():
+                total += etags.summed([repr((addr, *servers)).encode()])
+            width += len(queues)
+            if len(some) == SUMMED_A_SLICE:
+                yield
+        for mapping in topics.mappings(topic) if width else ():
+            total += etags.summed([(yield from _mapping(mapping, standard=True))])
+        if order_conf is not None:
+            total += etags.summed([b"order:" + order_conf.encode(errors="surrogatepass")])
+        return total, width
 
     def render(
         self,

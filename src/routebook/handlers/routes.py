@@ -24,7 +24,7 @@ def get_route(request: Command, services: Services, caller: Caller) -> HandlerRe
     topic = ext_fields.get("topic")
     if services.find_in_production is not None:
         return _get_test_cluster_route(request, services, topic)
-    if live.need_wait_for_service and not _ready(services):
+    if not_ready(services):
         services.tally.cell(topic or "")[NOT_READY] += 1
         return Reply(ResponseCode.SYSTEM_ERROR, "name server not ready")
     if topic is None:
@@ -81,9 +81,12 @@ def _not_found(topic: str, services: Services) -> Reply:
     return Reply(reply.code, f"{reply.remark}\nReason: {reason}")
 
 
-def _ready(services: Services) -> bool:
-    waited_ms = services.now_ms() - services.started_ms
-    return waited_ms >= services.live.wait_seconds_for_service * 1000
+def not_ready(services: Services) -> bool:
+    """Whether the node has just started, and is to wait for its brokers."""
+    live = services.live
+    if not live.need_wait_for_service:
+        return False
+    return services.now_ms() - services.started_ms < live.wait_seconds_for_service * 1000
 
 
 def zone_of(request: Command) -> str | None:

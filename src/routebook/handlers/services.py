@@ -6,6 +6,7 @@ from typing import Any
 
 from routebook.events import Event, Subject
 from routebook.handlers.absence import Absences
+from routebook.handlers.counts import RequestCounts
 from routebook.handlers.decoding import Decoding
 from routebook.handlers.memo import AnswerMemo
 from routebook.handlers.order import OrderTable
@@ -17,16 +18,20 @@ from routebook.slices import Slices, finished
 from routebook.state.kv import KvChange, KvStore
 from routebook.state.model import Link
 from routebook.state.routes import RouteTable
+from routebook.watch.groups import GroupBook
+from routebook.watch.hub import Watchers
 from routebook.wire.codes import RequestCode
 from routebook.wire.command import Command, Reply
+from routebook.wire.overview import Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The connection a request came over."""
+    """The connection a request came over; ``inside``: of the node's own gateway."""
 
     link: Link
     peer: str
+    inside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,10 @@ class Control:
     """
 
     health: Callable[[], dict[str, object]]
+    statistics: Callable[[], dict[str, object]]
+    condition: Callable[[], Condition]
+    revision: Callable[[], int]
+    wall_ms: Callable[[], int]
     recent: Callable[[str | None, str | None, bool], Awaitable[Recent]]
     release_guard: Callable[[str], int]
     remote: bool
@@ -82,11 +91,14 @@ class Services:
     config_text: Callable[[], str]
     update_config: Callable[[str, Caller], Awaitable[None]]
     control: Control
+    groups: GroupBook
+    counts: RequestCounts = field(default_factory=RequestCounts)
     decoding: Decoding = field(default_factory=Decoding)
     carry_on: Callable[[Slices[Any]], None] = finished
     erred: Callable[[str, BaseException], None] = lambda what, error: None
     find_in_production: Callable[[Command], Awaitable[Reply]] | None = None
     wide_routes: WideRoutes = field(default_factory=WideRoutes)
+    watchers: Watchers | None = None
 
     def refused(self, request: Command, caller: Caller, reason: str) -> None:
         """Record that ``request`` was turned away."""

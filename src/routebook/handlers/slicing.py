@@ -11,6 +11,7 @@ from typing import TypeVar
 from routebook.handlers.services import HandlerResult, Services
 from routebook.slices import Slices
 from routebook.state.facts import Changes
+from routebook.table_memory import table_memory
 from routebook.wire.command import Reply
 
 T = TypeVar("T")
@@ -38,7 +39,8 @@ def recorded(changes: Changes[T], services: Services) -> Slices[T]:
     try:
         while True:
             try:
-                events = next(changes)
+                with table_memory:
+                    events = next(changes)
             except StopIteration as done:
                 result: T = done.value
                 return result

@@ -4,7 +4,7 @@ A cell belongs to a topic until the tally is taken. Whoever answers a question m
 (the memo) keeps the cell and counts in it directly; after a take it must ask for a new one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from routebook.events import QueryCount
 
@@ -19,6 +19,7 @@ class QueryTally:
     def __init__(self) -> None:
         self._cells: dict[str, Cell] = {}
         self._others: Cell = [0, 0, 0]
+        self._taken: Cell = [0, 0, 0]  # all that was counted before
 
     def cell(self, topic: str) -> Cell:
         """Where questions for ``topic`` are counted."""
@@ -33,5 +34,14 @@ class QueryTally:
         """What was counted, by topic and for those too many to list; counting begins anew."""
         cells, self._cells = self._cells, {}
         others, self._others = self._others, [0, 0, 0]
+        self._taken = _summed((self._taken, others, *cells.values()))
         counts = (QueryCount(topic, *cell) for topic, cell in cells.items() if any(cell))
         return counts, sum(others)
+
+    def totals(self) -> Cell:
+        """All questions since the node began: known, unknown, not ready."""
+        return _summed((self._taken, self._others, *self._cells.values()))
+
+
+def _summed(cells: Iterable[Cell]) -> Cell:
+    return list(map(sum, zip(*cells, strict=True)))

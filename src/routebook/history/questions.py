@@ -24,8 +24,8 @@ from routebook.history.finding.witness import (
 )
 from routebook.history.telling.changes import Changes, changes
 from routebook.history.telling.explain import Line, explained
-from routebook.history.telling.sentences import silence_sentence
 from routebook.history.telling.sessions import BrokerHistory, broker_history
+from routebook.history.telling.silences import silence_sentence
 from routebook.history.telling.timeline import Timeline
 from routebook.history.telling.versions import Followed, Told, Version, follow
 from routebook.history.times import AtSeq, AtTime, Moment
@@ -50,8 +50,8 @@ def period(journal: Journal, begin: Moment | None, end: Moment | None) -> Period
     Raises BeforeJournal only when all of the period is before the journal.
     """
     to_seq = journal.last.seq if end is None else journal.seq_at(end)
-    to_ms = end.wall_ms if isinstance(end, AtTime) else journal.last.wall_ms
-    to_ms = min(to_ms, journal.last.wall_ms)
+    to_ms = end.wall_ms if isinstance(end, AtTime) else journal.known_ms
+    to_ms = min(to_ms, journal.known_ms)
     if begin is None:
         return Period(journal.first.seq - 1, to_seq, journal.first.wall_ms, to_ms)
     try:
@@ -137,12 +137,12 @@ def _route_from(
     base: Base,
     silence: Silence | None,
 ) -> RouteAnswer:
-    records = _records(journal, base, seq, about_topic(topic))
+    records = records_after(journal, base, seq, about_topic(topic))
     followed = follow(records, topic, known=base.view, partial=base.partial, silence=silence)
     return RouteAnswer(journal.node, journal.first.wall_ms, followed, base.partial, at_ms)
 
 
-def _records(journal: Journal, base: Base, to_seq: int, wanted: Wanted) -> Iterator[Record]:
+def records_after(journal: Journal, base: Base, to_seq: int, wanted: Wanted) -> Iterator[Record]:
     """Those after ``base``."""
     seq, known_ms = base.view.seq, base.view.wall_ms if base.view.seq else None
     return journal.records(after_seq=seq, to_seq=to_seq, wanted=wanted, known_ms=known_ms)
@@ -182,7 +182,7 @@ def _silence_at(journal: Journal, seq: int, moment: Moment) -> Silence | None:
 
 def _silence_after(journal: Journal, at_ms: int) -> Silence | None:
     """Of a moment after the last record."""
-    known_ms = max(journal.last.wall_ms, journal.alive_ms or 0)
+    known_ms = journal.known_ms
     slack_ms = 0 if journal.alive_ms is None else ALIVE_SLACK_MS
     if journal.stopped or at_ms <= known_ms + slack_ms:
         return None
@@ -219,13 +219,13 @@ def changes_between(
     wanted: Wanted = about_tables if broker is None else about_broker(broker)
     if topic is not None:
         wanted = about_topic(topic)
-    earlier = _gone_on(journal, _base(journal, low, topic), low, wanted, topic)
+    earlier = gone_on(journal, _base(journal, low, topic), low, wanted, topic)
     base = _base(journal, high, topic)
     if base.view.seq <= earlier.view.seq:
         base = replace(earlier, view=earlier.view.copy())
-    later = _gone_on(journal, base, high, wanted, topic)
+    later = gone_on(journal, base, high, wanted, topic)
     first, second = (earlier, later) if from_seq <= to_seq else (later, earlier)
-    doubts = (*_doubts(journal, begin, from_seq, first), *_doubts(journal, end, to_seq, second))
+    doubts = (*doubts_at(journal, begin, from_seq, first), *doubts_at(journal, end, to_seq, second))
     if earlier.view.unsure or later.view.unsure:
         return ChangesAnswer(journal.node, None, earlier.partial or later.partial, doubts)
     views = [base.view if broker is None else _only(base.view, broker) for base in (earlier, later)]
@@ -234,7 +234,14 @@ def changes_between(
     return ChangesAnswer(journal.node, found, earlier.partial or later.partial, doubts)
 
 
-def _doubts(journal: Journal, moment: Moment, seq: int, known: Base) -> Iterator[str]:
+def last_view(journal: Journal) -> View:
+    """What the node believed after its last record."""
+    seq = journal.last.seq
+    return gone_on(journal, _base(journal, seq, None), seq, about_tables, None).view
+
+
+def doubts_at(journal: Journal, moment: Moment, seq: int, known: Base) -> Iterator[str]:
+    """Why what the node told at ``moment`` is not known."""
     silence = _silence_at(journal, seq, moment)
     if silence is None or silence.reason is Silent.STOPPED:
         return
@@ -247,8 +254,9 @@ def _base(journal: Journal, seq: int, topic: str | None) -> Base:
     return base if topic is None else replace(base, view=narrow_view(base.view, topic))
 
 
-def _gone_on(journal: Journal, base: Base, seq: int, wanted: Wanted, topic: str | None) -> Base:
-    for record in _records(journal, base, seq, wanted):
+def gone_on(journal: Journal, base: Base, seq: int, wanted: Wanted, topic: str | None) -> Base:
+    """``base`` after the record ``seq``, by the records that are ``wanted``."""
+    for record in records_after(journal, base, seq, wanted):
         apply(base.view, record if topic is None else narrow_record(record, topic))
     return base
 
@@ -261,7 +269,7 @@ def _only(view: View, broker: str) -> View:
 def versions_of(journal: Journal, topic: str, asked: Period) -> tuple[Version, ...]:
     """All versions that were valid at some time of the period."""
     base = next(journal.bases(asked.after_seq))
-    records = _records(journal, base, asked.to_seq, about_topic(topic))
+    records = records_after(journal, base, asked.to_seq, about_topic(topic))
     followed = follow(records, topic, known=base.view, partial=base.partial)
     return tuple(v for v in followed.versions if v.to_ms is None or v.to_ms > asked.from_ms)
 
@@ -269,7 +277,7 @@ def versions_of(journal: Journal, topic: str, asked: Period) -> tuple[Version, .
 def sessions_of(journal: Journal, broker: str, asked: Period) -> BrokerHistory:
     """All sessions that lasted at some time of the period."""
     base = next(journal.bases(asked.after_seq))
-    records = _records(journal, base, asked.to_seq, about_broker(broker))
+    records = records_after(journal, base, asked.to_seq, about_broker(broker))
     found = broker_history(records, broker, known=_only(base.view, broker), until_ms=asked.to_ms)
     return replace(
         found,
@@ -294,7 +302,7 @@ def explanation(journal: Journal, name: str, asked: Period) -> Explanation:
     base = next(journal.bases(asked.after_seq))
     timelines = [Timeline(name, None, base.view), Timeline(name, name, base.view)]
     wanted = any_of(about_broker(name), about_topic(name))
-    for record in _records(journal, base, asked.to_seq, wanted):
+    for record in records_after(journal, base, asked.to_seq, wanted):
         for timeline in timelines:
             timeline.take(record)
     broker, topic = (

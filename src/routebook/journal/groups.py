@@ -4,14 +4,15 @@ The same facts as in the tables of a live node, in a form made for being replaye
 and written down. Topics and queue shapes are held once, however many brokers have them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from sys import intern
 
 from routebook.events import MemberFact, QueueChange, Shape, StaticMapping
 
 Key = tuple[str, str]  # cluster and broker name
+
+NAMES_DROPPED = 10_000  # more than there are: most of those known are of no use any more
 
 
 @dataclass(slots=True)
@@ -73,6 +74,8 @@ class Groups:
     by_key: dict[Key, GroupView] = field(default_factory=dict)
     mappings: dict[str, dict[str, tuple[StaticMapping, Key]]] = field(default_factory=dict)
     _shapes: _Shared = field(default_factory=_Shared, compare=False, repr=False)
+    _names: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    _dropped: int = field(default=0, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.by_key)
@@ -92,6 +95,7 @@ class Groups:
             {key: group.copy() for key, group in self.by_key.items()},
             {topic: by_name.copy() for topic, by_name in self.mappings.items()},
             self._shapes,
+            self._names,
         )
 
     def put(self, group: GroupView) -> None:
@@ -104,6 +108,7 @@ class Groups:
     def drop(self, group: GroupView) -> None:
         """Forget a group with all it holds."""
         del self.by_key[group.key]
+        self._count_dropped(len(group.queues))
         for topic in group.mapped_topics:
             self._drop_mappings(group, topic)
 
@@ -124,7 +129,7 @@ class Groups:
             self._drop_topics(group, [change.topic for change in changes if change.after is None])
             self.set_queues(group, tuple(change for change in changes if change.after is not None))
         else:
-            names = list(map(intern, topics))
+            names = self._own(topics)
             group.queues.update(zip(names, map(self._shapes.__getitem__, afters), strict=True))
             if group.registered or any(registered):
                 self._set_registered(group, zip(names, registered, strict=True))
@@ -162,7 +167,7 @@ class Groups:
         if after is None:
             self._drop_topics(group, topics)
             return wrong
-        names = list(map(intern, topics))
+        names = self._own(topics)
         queues.update(dict.fromkeys(names, self._shapes[after]))
         if registered is not None or group.registered:
             self._set_registered(group, zip(names, repeat(registered), strict=False))
@@ -182,7 +187,19 @@ class Groups:
             if owner == group.key
         ]
 
-    def _drop_topics(self, group: GroupView, topics: Iterable[str]) -> None:
+    def _own(self, topics: Sequence[str]) -> list[str]:
+        """Each name once, however many groups have it."""
+        return list(map(self._names.setdefault, topics, topics))
+
+    def _count_dropped(self, topics: int) -> None:
+        """Forget all names now and then: those still in use are met again, if at all."""
+        self._dropped += topics
+        if self._dropped > len(self._names) + NAMES_DROPPED:
+            self._names.clear()
+            self._dropped = 0
+
+    def _drop_topics(self, group: GroupView, topics: Sequence[str]) -> None:
+        self._count_dropped(len(topics))
         for topic in topics:
             group.queues.pop(topic, None)
             group.registered.pop(topic, None)

@@ -11,13 +11,13 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from routebook.events import Event, KvChanged, StateRestated
-from routebook.journal.record import decode, encode, hash_of, type_mark
+from routebook.journal.record import decode, encode, hash_of, type_written
 from routebook.words import counted
 
 LONGEST = 1024
 _CUT = re.compile(r"\((\d+) characters, blake2b [0-9a-f]{16}\)")
 _TOLD = re.compile(r"\(\d+ characters?\)")
-_TYPES = (type_mark(KvChanged), type_mark(StateRestated))
+_TYPES = (type_written(KvChanged), type_written(StateRestated))
 _HEAD = 400  # bytes of a line up to its type: numbers, and the name of the node
 _TAIL = len(b'"0123456789abcdef"}\n')
 

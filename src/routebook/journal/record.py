@@ -290,7 +290,7 @@ def types_where(wanted: Callable[[type[Event]], bool]) -> frozenset[str]:
     return frozenset(kind.__name__ for kind in _CODECS if wanted(kind))
 
 
-def type_mark(kind: type[Event] | str) -> bytes:
+def type_written(kind: type[Event] | str) -> bytes:
     """What lines of events of this type, and no others, have in them."""
     return b'"type":"%b"' % (kind if isinstance(kind, str) else kind.__name__).encode()
 

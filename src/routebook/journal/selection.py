@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from routebook.events import RequestRefused
-from routebook.journal.record import Record, type_mark
+from routebook.journal.record import Record, type_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Selection:
         """Whether ``line`` has to be decoded to know."""
         names = [name for name in (self.topic, self.broker) if name is not None]
         return all(_may_name(line, name) for name in names) and (
-            not self.types or any(type_mark(name) in line for name in self.types)
+            not self.types or any(type_written(name) in line for name in self.types)
         )
 
     def has(self, record: Record) -> bool:
@@ -51,4 +51,4 @@ def name_written(name: str) -> bytes:
     return msgspec.json.encode(name.encode("utf-8", "replace").decode())
 
 
-_REFUSED = type_mark(RequestRefused)
+_REFUSED = type_written(RequestRefused)

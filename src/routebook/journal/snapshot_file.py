@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
 from pathlib import Path
-from sys import intern
 from typing import Any
 
 import msgspec
@@ -153,9 +152,8 @@ def decode(content: bytes) -> Snapshot:
             restated=head.restated,
             kv=head.kv,
         )
-        topics = list(map(intern, head.topics))
         for line in lines:
-            _unpack(_decode_group(line), view, topics)
+            _unpack(_decode_group(line), view, head.topics)
         return Snapshot(view, bytes.fromhex(head.hash))
     except (msgspec.MsgspecError, ValueError, LookupError, RecursionError) as error:
         raise BadSnapshot(f"it cannot be understood: {error}") from error

@@ -223,6 +223,8 @@ class JournalWriter:
         """For any thread, once the journal was opened."""
         writer_thread, sealer = self._writer_thread, self._sealer
         troubles = (writer_thread.trouble, sealer.trouble)
+        # First who fails, then why: threads go on meanwhile, and say why before they say that.
+        failing = [trouble for trouble in troubles if trouble.failing]
         return JournalStatus(
             node=self._node,
             last_seq=self._next_seq - 1,
@@ -231,10 +233,8 @@ class JournalWriter:
             queued=len(self._queue),
             lost=self._lost + writer_thread.unwritable,
             errors=sum(trouble.errors for trouble in troubles),
-            last_error=next((t.last_error for t in troubles if t.failing), None)
-            or next((t.last_error for t in troubles if t.last_error), None),
-            failing=any(trouble.failing for trouble in troubles)
-            or (self._open and not (writer_thread.alive and sealer.alive)),
+            last_error=next((t.last_error for t in (*failing, *troubles) if t.last_error), None),
+            failing=bool(failing) or (self._open and not (writer_thread.alive and sealer.alive)),
             bytes=writer_thread.active_bytes + sealer.loose_bytes + sealer.sealed_bytes,
             segments=sealer.segments,
             unsealed=sealer.backlog_bytes,

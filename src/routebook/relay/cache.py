@@ -3,7 +3,9 @@
 It asks nobody and is told the time, in seconds. Each kind of question has its own shelf, in the
 order in which the answers were last asked for. An answer goes for one of two reasons: NameServers
 deny it, or others need its room, the one asked for longest ago first; which it was is remembered.
-What nobody asked for lately rests: it is kept, and no longer asked again in advance.
+What nobody asked for lately rests: it is kept, and no longer asked again in advance. Topics whose
+changes a node tells by itself (``is_told``) are seldom asked for, and as old as the last time the
+node said that it has told all.
 
 A denial is never an answer worth keeping for long: it is remembered apart, so that a flood of
 questions about nothing costs no good answer.
@@ -14,7 +16,7 @@ import itertools
 import random
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,6 +26,7 @@ from routebook.wire.codes import RequestCode
 from routebook.wire.command import Command, Reply
 
 REST_AFTER_S = 600.0
+NET_S = 300.0  # between polls of what is told by itself
 DENIAL_S = 2.0  # a topic may be made the next moment
 MAX_DENIALS = 4096
 MAX_GROUPS = 10_000
@@ -100,8 +103,13 @@ class RelayCache:
         max_topics: int,
         max_bytes: int = MAX_BYTES,
         rng: random.Random | None = None,
+        is_told: Callable[[str], bool] = lambda topic: False,
+        on_topic: Callable[[str, bool], object] = lambda topic, held: None,
     ) -> None:
         self._poll_s = poll_s
+        self._is_told = is_told
+        self._on_topic = on_topic  # a route is held from now on, or no longer
+        self._told_at = float("-inf")  # when it was said that nothing more is to be told
         self._forget_after_s = forget_after_s
         self._max_bytes = max_bytes
         self._rng = rng or random.Random()
@@ -160,8 +168,34 @@ class RelayCache:
 
     def oldest_age_s(self, now_s: float) -> float | None:
         """None when there is nothing."""
-        oldest = min((entry.confirmed_at for entry in self._entries()), default=None)
+        times = (
+            self.confirmed_at(question, entry)
+            for shelf in self._shelves.values()
+            for question, entry in shelf.items()
+        )
+        oldest = min(times, default=None)
         return None if oldest is None else now_s - oldest
+
+    def confirmed_at(self, question: Question, entry: Entry) -> float:
+        """When a NameServer last stood by it, asked or not."""
+        if self._stays_told(question, entry):
+            return max(entry.confirmed_at, self._told_at)
+        return entry.confirmed_at
+
+    def _stays_told(self, question: Question, entry: Entry) -> bool:
+        topic = question.topic
+        if topic is None or entry.denied_since is not None or entry.doubt is not None:
+            return False
+        return self._is_told(topic)
+
+    def note_told(self, now_s: float) -> None:
+        """All that there was to be told by itself is told."""
+        self._told_at = now_s
+
+    def plan_anew(self, now_s: float) -> None:
+        """Other topics than before are told of by themselves, or none."""
+        for question in self._due.keys():  # noqa: SIM118 - a heap of deadlines, not a table
+            self._due.set(question, now_s + self._wait_s(question))
 
     # -- for those who ask
 
@@ -184,7 +218,7 @@ class RelayCache:
         """Have an answer that rested asked again from now on; whether it did."""
         rested = question in self._shelves[question.code] and question not in self._due
         if rested:
-            self._due.set(question, now_s + self._wait_s())
+            self._due.set(question, now_s + self._wait_s(question))
         return rested
 
     def take_due(self, now_s: float, limit: int, *, rest_unused: bool = True) -> list[Question]:
@@ -196,7 +230,7 @@ class RelayCache:
                 if not rest_unused or now_s - asked_at <= REST_AFTER_S:
                     due.append(question)
         for question in due:
-            self._due.set(question, now_s + self._wait_s())
+            self._due.set(question, now_s + self._wait_s(question))
         return due
 
     def holds(self, body: bytes) -> bool:
@@ -219,8 +253,10 @@ class RelayCache:
         if entry is None:
             entry = shelf[question] = Entry(self._hold(body), now_s, now_s)
             self._bytes += _cost(question)
+            if question.topic is not None:
+                self._on_topic(question.topic, True)
             self._forgotten.pop(question, None)
-            self._due.set(question, now_s + self._wait_s())
+            self._due.set(question, now_s + self._wait_s(question))
         elif entry.body != body:
             self._release(entry.body)
             entry.body = self._hold(body)
@@ -239,6 +275,7 @@ class RelayCache:
                 entry.denied_since = now_s
             entry.doubt = doubt
             if now_s - entry.denied_since < self._forget_after_s:
+                self._due.set(question, now_s + self._wait_s(question))  # whether they keep to it
                 return
             self._forget(question, Loss.DENIED, now_s)
         self._denials[question] = Denial(reply, now_s)
@@ -267,8 +304,11 @@ class RelayCache:
     def _entries(self) -> Iterator[Entry]:
         return itertools.chain.from_iterable(shelf.values() for shelf in self._shelves.values())
 
-    def _wait_s(self) -> float:
-        return self._poll_s * self._rng.uniform(EARLIEST, 1.0)
+    def _wait_s(self, question: Question) -> float:
+        entry = self._shelves[question.code].get(question)
+        told = entry is not None and self._stays_told(question, entry)
+        period_s = max(self._poll_s, NET_S) if told else self._poll_s
+        return period_s * self._rng.uniform(EARLIEST, 1.0)
 
     def _oldest(self, *, but: Question) -> Question | None:
         """What was asked for longest ago, of all shelves."""
@@ -283,6 +323,8 @@ class RelayCache:
     def _forget(self, question: Question, why: Loss, now_s: float) -> None:
         self._release(self._shelves[question.code].pop(question).body)
         self._due.drop(question)
+        if question.topic is not None:
+            self._on_topic(question.topic, False)
         self._bytes -= _cost(question)
         self._losses[why] += 1
         self._last_lost[why] = question

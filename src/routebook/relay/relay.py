@@ -22,10 +22,11 @@ from routebook.client.dialing import Dialing
 from routebook.client.errors import NameServerError
 from routebook.client.relayed import AGE_FIELD, STALE_FIELD
 from routebook.client.sources import AddressSource
+from routebook.client.watch import RouteWatch
 from routebook.handlers.memo import Parts
 from routebook.handlers.routes import not_found, wants_standard, zone_of
 from routebook.handlers.services import Caller, HandlerResult
-from routebook.relay.cache import MAX_BYTES, Loss, Question, RelayCache
+from routebook.relay.cache import MAX_BYTES, Entry, Loss, Question, RelayCache
 from routebook.relay.rendering import RouteForms
 from routebook.relay.upstream import Overloaded, Upstream, UpstreamAnswer
 from routebook.server.port import Port
@@ -135,6 +136,8 @@ class Relay:
             forget_after_s=settings.forget_after_s,
             max_topics=settings.max_topics,
             max_bytes=settings.max_bytes,
+            is_told=lambda topic: self._watch.live and self._watch.watches(topic),
+            on_topic=self._follow,
         )
         self._upstream = Upstream(
             self._client,
@@ -143,6 +146,13 @@ class Relay:
             timeout_s=settings.timeout_s,
             clock=clock,
         )
+        self._watch = RouteWatch(
+            self._client,
+            told=self._upstream.told,
+            changed=lambda: self._cache.plan_anew(self._clock()),
+            confirmed=lambda: self._cache.note_told(self._clock()),
+        )
+        self._watching: asyncio.Task[None] | None = None
         self._forms = RouteForms()
         self._port: Port | None = None
         self._refresher: asyncio.Task[None] | None = None
@@ -158,6 +168,7 @@ class Relay:
         await port.start()
         self._port = port
         self._refresher = asyncio.create_task(self._upstream.run())
+        self._watching = asyncio.create_task(self._watch.run())
         return self
 
     async def __aexit__(
@@ -168,8 +179,11 @@ class Relay:
     ) -> None:
         assert self._port is not None
         assert self._refresher is not None
-        self._refresher.cancel()
-        await asyncio.gather(self._refresher, return_exceptions=True)
+        assert self._watching is not None
+        tasks = self._refresher, self._watching
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._port.stop()
         await self._upstream.close()
         await self._client.close()
@@ -219,6 +233,7 @@ class Relay:
             "uptime_ms": _ms(self._clock() - self._started_at),
             "nameservers": status.nodes,
             "chosen": status.chosen,
+            "watched": self._watch.live,
             "outage_ms": _ms(status.outage_s),
             "last_error": status.last_error,
             "oldest_ms": _ms(status.oldest_age_s),
@@ -281,6 +296,11 @@ class Relay:
             self._told, self._told_at = msgspec.json.encode(self.health()), now_s
         return Reply(body=self._told)
 
+    def _no_watch(self, request: Command) -> RelayAnswer:
+        """Caches ask for it and poll then: nobody is to be warned."""
+        remark = "this is a relay, which offers no watch"
+        return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+
     def _refusal(self, request: Command, caller: Caller) -> Reply:
         self._refused += 1
         name = RequestCode(request.code).name if request.code in _CODES else str(request.code)
@@ -306,7 +326,7 @@ class Relay:
         if entry is not None and (not rested or outage is not None):
             self._hits += 1
             doubt = entry.doubt if outage is None else outage.reason
-            return _good(shape(entry.body), now_s - entry.confirmed_at, doubt)
+            return _good(shape(entry.body), self._age_s(question, entry), doubt)
         denial = self._cache.find_denial(question, now_s)
         if denial is not None:
             self._hits += 1
@@ -328,7 +348,7 @@ class Relay:
         entry = self._cache.find(question, self._clock())
         if entry is not None:
             doubt = str(outcome) if isinstance(outcome, Overloaded) else entry.doubt
-            return _good(shape(entry.body), self._clock() - entry.confirmed_at, doubt)
+            return _good(shape(entry.body), self._age_s(question, entry), doubt)
         if isinstance(outcome, bytes):
             return _good(shape(outcome), 0.0, None)
         if isinstance(outcome, Reply):
@@ -336,6 +356,16 @@ class Relay:
         if isinstance(outcome, Overloaded):
             return self._too_busy(outcome)
         return self._unknown(question, str(outcome))
+
+    def _age_s(self, question: Question, entry: Entry) -> float:
+        return self._clock() - self._cache.confirmed_at(question, entry)
+
+    def _follow(self, topic: str, held: bool) -> None:
+        """A route came into the cache, or went."""
+        if held:
+            self._watch.add(topic)
+        else:
+            self._watch.drop(topic)
 
     def _unknown(self, question: Question, reason: str) -> Reply:
         """Nobody can be asked; whether that was so from the beginning."""
@@ -368,13 +398,14 @@ _HANDLERS: dict[int, Callable[[Relay, Command], RelayAnswer]] = {
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Relay._topics,
     RequestCode.GET_BROKER_MEMBER_GROUP: Relay._group,
     RequestCode.ROUTEBOOK_HEALTH: Relay._health,
+    RequestCode.ROUTEBOOK_WATCH: Relay._no_watch,
 }
 
 
 async def _guarded(answer: Coroutine[Any, Any, Reply], request: Command, caller: Caller) -> Reply:
     try:
         return await answer
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - nor one that comes after a wait
         return _fault(request, caller, error)
 
 

@@ -14,6 +14,8 @@ from typing import Protocol
 from routebook.client.errors import BadAnswer, NameServerError, NoNameServers, Refused
 from routebook.client.node import Answer
 from routebook.client.relayed import relayed
+from routebook.client.watch import RouteTold
+from routebook.handlers.routes import not_found
 from routebook.relay.cache import Loss, Question, RelayCache
 from routebook.relay.rendering import standard_form
 from routebook.wire import answers
@@ -130,6 +132,21 @@ class Upstream:
             await self._ask(due)
         self._tell_losses()
         return len(due) < QUESTIONS_A_BATCH
+
+    # -- what NameServers tell by themselves
+
+    def told(self, told: RouteTold) -> None:
+        """A route that changed, as a node tells it."""
+        question = Question(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=told.topic)
+        if told.gone is not None:
+            reply = not_found(told.topic)
+            reply = Reply(reply.code, f"{reply.remark}\nReason: {told.gone}"[:MAX_TEXT])
+            doubt = f"{told.node} answers with code {reply.code}"
+            self._cache.deny(question, reply, now_s=self._clock(), doubt=doubt)
+        elif told.route is None:
+            self._cache.hasten(question)  # too large to be told
+        else:
+            self._answered(question, Answer(told.node, Command(body=told.route)))
 
     async def close(self) -> None:
         flights = list(self._flights.values())

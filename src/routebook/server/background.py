@@ -48,6 +48,10 @@ class Upkeep:
         self._last_error = f"{what}: {text[:_LONGEST]}"
 
     @property
+    def errors(self) -> int:
+        return self._errors
+
+    @property
     def failing(self) -> bool:
         return bool(self._failing)
 
@@ -107,7 +111,7 @@ async def again_and_again(
                 await waiting
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:
+        except BaseException as error:  # whatever it is, the next turn is to come
             if is_ending(error):
                 raise
             if upkeep.failed(what, error):

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, cast
 
 from routebook.events import Cause
 from routebook.handlers.services import Caller, HandlerResult
-from routebook.server.encrypting import Encrypted
+from routebook.server.awaited_answers import MAX_AWAITED, AwaitedAnswers
 from routebook.server.first_bytes import Greeting, opened_tls
 from routebook.server.long_answer import LongAnswer
-from routebook.server.pending import KINDS, SHARES, Awaited, Share
+from routebook.server.outgoing import Outgoing
+from routebook.server.pending import KINDS, PATIENT, SHARES, Awaited, Share
 from routebook.server.receiving import LARGE_READ
 from routebook.server.scheduler import Lane
 from routebook.server.tls import TlsSession
@@ -45,7 +46,7 @@ FLUSH_BYTES = 128 * 1024
 TURN = range(64)  # requests of one connection until others have theirs
 TURN_FLUSHES = 2  # and how often its answers may fill FLUSH_BYTES
 TURN_S = 0.002  # and how long requests may take that are not answered from memory
-MAX_PENDING = 64  # answers of one connection that may wait for the disk or another server
+INSIDE = "gateway"  # the peer of a connection from inside the node
 GO_AWAY = Reply(ResponseCode.GO_AWAY, "please go away")
 # RocketMQ's words. A broker says it again in its next round, a client keeps the route it has.
 BUSY = Reply(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
@@ -55,7 +56,13 @@ Dispatch = Callable[[Command, Caller], HandlerResult]
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, port: "Port") -> None:
+    """``inside``: of the node's own gateway; ``dispatch`` answers it then."""
+
+    def __init__(
+        self, port: "Port", *, inside: bool = False, dispatch: Dispatch | None = None
+    ) -> None:
+        self.inside = inside
+        self._dispatch = dispatch or port.dispatch
         self._port = port
         self._loop = port.loop
         self._clock = port.clock
@@ -63,12 +70,9 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder(port.max_frame)
         self._receive: Callable[[bytes], None] = self._greet
         self._tls: TlsSession | None = None
-        self._encrypted: Encrypted | None = None
         self._long: LongAnswer | None = None  # the one being worked on
         self._laborious = False  # the last registration took longer than most
-        self._pending: set[asyncio.Task[None]] = set()
-        self._paused = False  # the peer does not read
-        self._unread = 0  # bytes of answers it has not, since it stopped reading
+        self._awaited = AwaitedAnswers()
         self._held = False  # the input budget is used up
         self._resting = False  # it sent much, and is read from again in another turn
         self._in_line = False  # for another turn
@@ -85,8 +89,10 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        self._outgoing = Outgoing(self.transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
-        self.caller = Caller(self._port.next_link(), str(Address(*peername[:2])))
+        peer = INSIDE if self.inside else str(Address(*peername[:2]))
+        self.caller = Caller(self._port.next_link(), peer, self.inside)
         self._greeting = Greeting(expects_proxy=self._port.trusts_proxy(peername[0]))
         self._port.opened(self)
 
@@ -100,27 +106,28 @@ class Connection(asyncio.Protocol):
             self._port.receiving.put(self)
         self._receive(data)
 
+    def eof_received(self) -> bool:
+        """The peer hangs up; True: the connection waits for its turn to be closed."""
+        return not self._port.hang_ups.may_close(self)
+
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
         if self._long is not None:
             self._long.close()
             self._long = None
         self._port.closed(self)
-        # These would keep this object in a reference cycle.
-        self._receive, self._encrypted = _ignore, None
+        self._receive = _ignore  # it would keep this object in a reference cycle
+        self._outgoing.let_go()
 
     def pause_writing(self) -> None:
-        self._paused = True
-        if self._encrypted is not None:
-            self._encrypted.paused = True
+        self._outgoing.pause()
         self._update_reading()
 
     def resume_writing(self) -> None:
-        if self._encrypted is not None and self._encrypted.go_on():
-            return  # there is more to be encrypted
-        self._paused = False
-        self._unread = 0
+        if not self._outgoing.resume():
+            return
         self._port.unread.forget(self)
+        self._port.reads_again(self)
         self.active_at = self._now_s()
         self._update_reading()
         self._proceed()
@@ -143,8 +150,7 @@ class Connection(asyncio.Protocol):
             if self._tls is not None and not self._port.begin_tls(self):
                 raise WireError("there is no memory for another TLS session (memoryLimit)")
             if self._tls is not None:
-                turns, drained = self._port.encrypting, self.resume_writing
-                self._encrypted = Encrypted(self.transport, self._tls, turns, drained)
+                self._outgoing.encrypt(self._tls, self._port.encrypting, self.resume_writing)
         except WireError as error:
             self.offend(str(error))
             return
@@ -181,13 +187,14 @@ class Connection(asyncio.Protocol):
         out: list[bytes] = []
         size, progress, flushes, until = 0, False, 0, 0.0
         next_frame = self._decoder.next_frame if self._stashed is None else self._unstashed
-        dispatch, caller, max_frame = self._port.dispatch, self.caller, self._port.max_frame
+        dispatch, caller, max_frame = self._dispatch, self.caller, self._port.max_frame
         find, keep = self._port.memo.find, self._port.memo.keep
+        outgoing, awaited = self._outgoing, self._awaited
         try:
             for _ in TURN:
-                if self._long or self._paused or self._closing:
+                if self._long or outgoing.paused or self._closing:
                     break
-                if len(self._pending) >= MAX_PENDING:
+                if awaited.count >= MAX_AWAITED:
                     break
                 frame = next_frame()
                 if frame is None:
@@ -216,9 +223,9 @@ class Connection(asyncio.Protocol):
                     continue
                 share = SHARES.get(request.code, Share.CALLS)
                 if share is not Share.QUICK and not self._port.may_go_on(share):
-                    if share is Share.REGISTRATIONS or self._port.line_up_call(self):
+                    if share in PATIENT or self._port.line_up_call(self):
                         self._stashed = frame
-                        if share is Share.REGISTRATIONS:
+                        if share in PATIENT:
                             self._port.line_up(self)
                         self._in_line = True
                         break
@@ -266,7 +273,7 @@ class Connection(asyncio.Protocol):
             self._write(out)
         if self._closing:
             return
-        waits = self._long or self._in_line or self._pending or self._charged
+        waits = self._long or self._in_line or awaited.count or self._charged
         if waits or not self._reading or self._decoder.buffered:
             self._note_partial(progress=progress)
             self._update_reading()
@@ -347,7 +354,7 @@ class Connection(asyncio.Protocol):
         assert self._long is not None
         self._long.close()
         request, self._long, self._laborious = self._long.request, None, True
-        answer = self._port.dispatch(request, self.caller)
+        answer = self._dispatch(request, self.caller)
         if isinstance(answer, Generator):
             self._long = LongAnswer(request, answer)
             return True
@@ -373,31 +380,14 @@ class Connection(asyncio.Protocol):
     def _wait_for(
         self, answer: Awaitable[Reply], request: Command, kind: Awaited | None = None
     ) -> None:
-        host = self.host if kind is not None else ""
+        host, pending = self.host, self._port.pending
 
-        async def answered() -> None:
-            try:
-                reply = await answer
-            except Exception:
-                logger.exception("answer to %s failed", self.caller.peer)
-                reply = Reply(ResponseCode.SYSTEM_ERROR, "internal error")
-            self._answer(request, reply)
+        def go_on() -> None:
+            if kind is not None:
+                pending.leave(kind, host)
+            self.proceed()
 
-        # What was asked is the handler's by now, and may be large; its answer needs little of it.
-        request = Command(opaque=request.opaque, flag=request.flag, codec=request.codec)
-        task = self._loop.create_task(answered())
-        self._pending.add(task)
-        if kind is not None:
-            pending = self._port.pending
-            task.add_done_callback(lambda _: pending.leave(kind, host))
-        task.add_done_callback(self._answered)
-
-    def _answered(self, task: asyncio.Task[None]) -> None:
-        self._pending.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("answer to %s failed", self.caller.peer, exc_info=error)
-        if not self._closing:
-            self._proceed()
+        self._awaited.put(answer, request, peer=self.caller.peer, give=self._answer, go_on=go_on)
 
     def _answer(self, request: Command, reply: Reply) -> None:
         if not request.is_oneway and not self.transport.is_closing():
@@ -407,23 +397,27 @@ class Connection(asyncio.Protocol):
     def _write(self, parts: list[bytes]) -> None:
         if not parts:
             return
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        if self._encrypted is None:
-            self.transport.write(data)
-        elif self._encrypted.write(data):
-            self._paused = True
+        unread = self._outgoing.write(parts[0] if len(parts) == 1 else b"".join(parts))
+        if unread and not self._closing:
             self._update_reading()
-        if self._paused and not self._closing:
-            # All of it: the transport holds what it was given until the last byte is sent.
-            self._unread += len(data)
-            self._port.unread.charge(self, self._unread)
+            self._port.unread.charge(self, unread)
+
+    def push(self, data: bytes) -> None:
+        """Send something that was not asked for just now."""
+        if not self._closing and not self.transport.is_closing():
+            self._write([data])
 
     # -- when to read
 
     @property
+    def paused(self) -> bool:
+        """Whether the peer does not read."""
+        return self._outgoing.paused
+
+    @property
     def busy(self) -> bool:
         """Whether an answer is still being worked on, or a request has not had its turn."""
-        return self._long is not None or self._in_line or bool(self._pending)
+        return self._long is not None or self._in_line or self._awaited.count > 0
 
     @property
     def host(self) -> str:
@@ -449,7 +443,7 @@ class Connection(asyncio.Protocol):
     @property
     def waits(self) -> bool:
         """Whether it is not the sender's fault that a frame is not complete."""
-        return self._held or self._paused or self.busy
+        return self._held or self._outgoing.paused or self.busy
 
     @property
     def unheard(self) -> bool:
@@ -463,12 +457,12 @@ class Connection(asyncio.Protocol):
 
     def _update_reading(self) -> None:
         wanted = not (
-            self._paused
+            self._outgoing.paused
             or self._held
             or self._resting
             or self._in_line
             or self._long
-            or len(self._pending) >= MAX_PENDING
+            or self._awaited.count >= MAX_AWAITED
         )
         if wanted == self._reading or self.transport.is_closing():
             return
@@ -494,7 +488,7 @@ class Connection(asyncio.Protocol):
             self.close_cause = cause
         self._closing = True
         self.closing_since = self._now_s()
-        (self._encrypted or self.transport).close()
+        self._outgoing.close()
 
     def give_up(self, unread: int) -> None:
         """There is no room for what this peer does not read."""

@@ -66,7 +66,7 @@ class CatchUp:
                         self._note(event)
                 told += len(some)
                 await asyncio.sleep(WAIT_S if self._queued() > WAITING else 0)
-        except Exception as error:
+        except Exception as error:  # nobody waits for this task; health and the log tell of it
             logger.exception(
                 "%d pairs are told to the journal; the next start tells the rest", told
             )

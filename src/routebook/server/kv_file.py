@@ -215,7 +215,7 @@ class KvFile:
             return error
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:
+        except BaseException as error:  # whoever waits for the disk is to be answered
             if is_ending(error):
                 raise
             logger.exception("%s failed", WRITING)

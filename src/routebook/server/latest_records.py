@@ -2,7 +2,6 @@
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from sys import intern
 from typing import Any
 
 from routebook.events import (
@@ -94,7 +93,7 @@ class LatestRecords:
         """Pack all but the last record, one a slice."""
         while len(self._loose) > 1:
             record = self._loose.popleft()
-            line, host = encode(record), intern(host_of(record.event.peer))
+            line, host = encode(record), host_of(record.event.peer)
             self._charge(host, len(line) - self._costs.popleft())
             self._lines.append(line)
             self._of_lines.append(host)

@@ -6,7 +6,6 @@ same, kept answers are dropped, and while that does not help nothing more is tak
 """
 
 import asyncio
-import ctypes
 import gc
 import logging
 import os
@@ -20,6 +19,7 @@ from time import monotonic
 from routebook.server.freezing import freezer
 from routebook.slices import Slices
 from routebook.state.account import MIB, Account, Kind
+from routebook.table_memory import trim
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,6 @@ FULL_PERCENT = 94  # take nothing more in
 TOP_PEERS = 10
 WALK_EVERY_S = 600.0  # at most: it takes a tenth of a second and more
 WALKS_BEFORE_FREEZING = 20  # of what is younger: it has become old, and would be walked with all
-_TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
 _STATM = Path("/proc/self/statm")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -54,8 +53,7 @@ def give_back(*, stay_frozen: bool = False) -> None:
     gc.collect()
     if not stay_frozen:
         gc.unfreeze()
-    if _TRIM is not None:
-        _TRIM(0)
+    trim()
 
 
 def kill_first(pid: int) -> None:
@@ -116,6 +114,19 @@ class MemoryWatch:
                 f"the node takes {resident} of {limit} bytes of memory (memoryLimit);"
                 " nothing more is taken in"
             )
+
+    @property
+    def limit(self) -> int:
+        return self._account.budgets.limit
+
+    @property
+    def resident(self) -> int:
+        return self._resident()
+
+    @property
+    def pressed(self) -> bool:
+        """Whether nothing more is taken in."""
+        return self._account.pressed is not None
 
     def status(self, passing: Mapping[Kind, Mapping[str, int]]) -> dict[str, object]:
         """For the health of the node: what is held for others, for what and for whom.

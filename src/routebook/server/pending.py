@@ -30,7 +30,12 @@ class Share(StrEnum):
 
     QUICK = "quick"  # all of it: what brokers and clients need at once
     REGISTRATIONS = "registrations"
+    WATCHES = "watches"  # after a restart all who watch come back at once
     CALLS = "calls"
+
+
+PATIENT = frozenset({Share.REGISTRATIONS, Share.WATCHES})
+"""They wait for a turn on their connections, however many they are; nobody is told to go away."""
 
 
 SHARES: Mapping[int, Share] = {
@@ -40,6 +45,7 @@ SHARES: Mapping[int, Share] = {
     RequestCode.BROKER_HEARTBEAT: Share.QUICK,
     RequestCode.GET_BROKER_MEMBER_GROUP: Share.QUICK,
     RequestCode.REGISTER_BROKER: Share.REGISTRATIONS,
+    RequestCode.ROUTEBOOK_WATCH: Share.WATCHES,
 }
 """All others are calls."""
 

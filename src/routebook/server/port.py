@@ -8,11 +8,12 @@ import logging
 import socket
 import ssl
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
 
 from routebook.events import Cause
 from routebook.handlers.memo import Memo
+from routebook.histogram import Histogram
 from routebook.server.acceptor import Acceptor
 from routebook.server.background import Upkeep, again_and_again
 from routebook.server.budget import FREE_BYTES, InputBudget
@@ -20,6 +21,7 @@ from routebook.server.connection import Connection, Dispatch
 from routebook.server.descriptors import ConnectionRoom
 from routebook.server.encrypting import Encrypting
 from routebook.server.freezing import freezer
+from routebook.server.hang_ups import CLOSED_A_TURN, HangUps
 from routebook.server.loop_clock import LoopClock
 from routebook.server.pending import Awaited, Pending, Share
 from routebook.server.receiving import Receiving
@@ -27,12 +29,14 @@ from routebook.server.scheduler import Lane, Scheduler
 from routebook.server.tls import RELOAD_EVERY_S, FollowedFiles, server_context
 from routebook.server.unread_answers import UnreadAnswers
 from routebook.settings import ListenSettings, SettingsError, TlsSettings
+from routebook.slices import Slices
 from routebook.state.account import MIB, Budgets, Kind, shared_out
 from routebook.state.listening import TICK_MS
 
 logger = logging.getLogger(__name__)
 
 SWEEP_EVERY_MS = 1000
+SWEPT_A_SLICE = 2000  # connections looked at
 TURNS = 6  # a connection in the backlog is accepted, made, watched and read in four
 SLICE_S = 0.002  # longer than this no answer keeps the others waiting
 PATIENCE = 25  # turns that what is done last leaves to others
@@ -58,7 +62,11 @@ class Port:
         self._behind: set[Connection] = set()  # not yet heard to the end after a stall
         self._behind_at_ms = 0  # time paused when it was seen who they are
         self._swept_ms = 0
+        self._sweeping: Slices[None] | None = None
+        self._slept_s: float | None = None  # since when nobody kept watch
+        self.lags = Histogram()  # by how much a turn came later than it was due
         self._connections: dict[int, Connection] = {}
+        self._inside: dict[Connection, Callable[[], None]] = {}  # and whom to tell of its end
         self._links = itertools.count(1)
         self._acceptor: Acceptor | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -69,6 +77,7 @@ class Port:
         self.scheduler: Scheduler[Connection] = Scheduler()
         self.pending = Pending()
         self.receiving = Receiving(self.loop.call_soon)
+        self.hang_ups = HangUps(self.loop.call_soon)
         self.freeze = freezer()
         self.encrypting = Encrypting(self.loop.call_soon)
         self._working = False
@@ -137,6 +146,11 @@ class Port:
     def _use_tls(self, context: ssl.SSLContext) -> None:
         self.tls_context = context
 
+    @property
+    def open_connections(self) -> int:
+        """Without that of the gateway."""
+        return len(self._connections) - len(self._inside)
+
     def memory(self) -> dict[Kind, Mapping[str, int]]:
         """What connections hold, in bytes, by host; of themselves it is not told."""
         return {
@@ -164,7 +178,8 @@ class Port:
     def opened(self, connection: Connection) -> None:
         self._connections[connection.caller.link] = connection
         transport = connection.transport
-        if self._room.left(len(self._connections)) < 0 or self.draining:
+        full = self._room.left(len(self._connections)) < 0 and not connection.inside
+        if full or self.draining:
             if not self._refusing and not self.draining:
                 logger.warning(
                     "refusing connections from %s on: %d are open (maxConnections)",
@@ -185,17 +200,39 @@ class Port:
             if size and sock is not None:
                 sock.setsockopt(socket.SOL_SOCKET, option, size)
 
+    async def adopt(
+        self, sock: socket.socket, ended: Callable[[], None], dispatch: Dispatch | None = None
+    ) -> Connection:
+        """Serve a connection from inside the node; ``ended`` is called when it is lost."""
+
+        def made() -> Connection:
+            connection = Connection(self, inside=True, dispatch=dispatch)
+            self._inside[connection] = ended
+            return connection
+
+        _, connection = await self.loop.connect_accepted_socket(made, sock)
+        return connection
+
     def begin_tls(self, connection: Connection) -> bool:
         """Whether there is memory for a TLS session of ``connection``."""
         return self._room.begin_tls(connection, len(self._connections))
 
     def closed(self, connection: Connection) -> None:
         self._connections.pop(connection.caller.link, None)
+        if (ended := self._inside.pop(connection, None)) is not None:
+            ended()
         self._room.leave(connection)
         if len(self._connections) < self._listen.max_connections * 9 // 10:
             self._refusing = False  # who comes and goes at the limit is told of once
         self.budget.forget(connection)
         self.unread.forget(connection)
+
+    def reads_again(self, connection: Connection) -> None:
+        """The peer has read all that was written to it."""
+
+    def expects_silence(self, connection: Connection) -> bool:
+        """Whether the peer has reason to say nothing for long."""
+        return False
 
     # -- turns of those who send more than one turn takes, and of those who call
 
@@ -304,6 +341,14 @@ class Port:
 
     async def _hear(self) -> None:
         """Let everybody who waits be heard; then, and only then, see who is silent."""
+        if self._slept_s is not None:
+            self.lags.add(self.loop.time() - self._slept_s - TICK_MS / 1000)
+        try:
+            await self._keep_watch()
+        finally:
+            self._slept_s = self.loop.time()
+
+    async def _keep_watch(self) -> None:
         clock = self.clock
         clock.notice()
         at_ms = clock.now_ms()
@@ -335,26 +380,58 @@ class Port:
     def sweep(self) -> None:
         """What is looked after a few times a second."""
         heard_ms = self.clock.heard_ms
-        if heard_ms - self._swept_ms >= SWEEP_EVERY_MS:
+        if heard_ms - self._swept_ms >= SWEEP_EVERY_MS and self._sweeping is None:
             self._swept_ms = heard_ms
-            self.sweep_connections(heard_ms / 1000)
+            self._sweeping = self._sweep_connections(heard_ms / 1000)
+            self._sweep_some()
 
-    def sweep_connections(self, now: float) -> None:
+    def _sweep_some(self) -> None:
+        assert self._sweeping is not None
+        done = True  # also when it fails: the next sweep begins anew
+        try:
+            done = next(self._sweeping, True) is True
+        finally:
+            if done:
+                self._sweeping = None
+                self.swept()
+            else:
+                self.loop.call_soon(self._sweep_some)
+
+    def _sweep_connections(self, now: float) -> Slices[None]:
         """Close connections that are idle, that trickle a frame, or that do not finish closing."""
+        closed = 0
+        for number, connection in enumerate(list(self._connections.values()), start=1):
+            closed += self._closed_by_sweep(connection, now)
+            if closed == CLOSED_A_TURN or number % SWEPT_A_SLICE == 0:
+                closed = 0
+                yield
+
+    def _closed_by_sweep(self, connection: Connection, now: float) -> bool:
         idle_s, frame_s = self._listen.idle_timeout_s, self._listen.frame_timeout_s
-        for connection in list(self._connections.values()):
-            if connection.closing_since is not None:
-                if now - connection.closing_since > LINGER_S:
-                    connection.abort()
-            elif (
-                connection.partial_since is not None
-                and not connection.waits
-                and now - connection.partial_since > frame_s
-            ):
-                connection.offend(f"a frame was not complete after {frame_s} s")
-            elif idle_s and now - connection.active_at > idle_s and not connection.busy:
-                logger.info("closing connection of %s: idle", connection.caller.peer)
-                connection.abort(Cause.IDLE)
+        if connection.closing_since is not None:
+            if now - connection.closing_since <= LINGER_S:
+                return False
+            connection.abort()
+        elif (
+            connection.partial_since is not None
+            and not connection.waits
+            and now - connection.partial_since > frame_s
+        ):
+            connection.offend(f"a frame was not complete after {frame_s} s")
+        elif (
+            idle_s
+            and now - connection.active_at > idle_s
+            and not connection.busy
+            and not self.expects_silence(connection)
+        ):
+            logger.info("closing connection of %s: idle", connection.caller.peer)
+            connection.abort(Cause.IDLE)
+        else:
+            return False
+        return True
+
+    def swept(self) -> None:
+        """All connections have been looked at."""
 
     # -- stopping
 
@@ -363,8 +440,9 @@ class Port:
         self.draining = True
         if self._acceptor is not None:
             await self._acceptor.close()
-        if self.go_away and self._connections:
-            logger.info("telling %d connections to go away", len(self._connections))
+        others = len(self._connections) - len(self._inside)
+        if self.go_away and others:
+            logger.info("telling %d connections to go away", others)
             await self._until_empty(self._listen.go_away_s)
         deadline = self.loop.time() + LINGER_S
         while self.loop.time() < deadline:
@@ -384,7 +462,8 @@ class Port:
 
     async def _until_empty(self, seconds: float) -> None:
         deadline = self.loop.time() + seconds
-        while self._connections and self.loop.time() < deadline:  # noqa: ASYNC110 - for many reasons
+        # The gateway stays until the last: it tells those who ask that the node stops.
+        while len(self._connections) > len(self._inside) and self.loop.time() < deadline:  # noqa: ASYNC110 - for many reasons
             await asyncio.sleep(0.01)
 
 

@@ -31,7 +31,9 @@ class Receiving:
         self._waiting.append(sender)
 
     def _give_turns(self) -> None:
-        for _ in range(min(READS_A_TURN, len(self._waiting))):
-            self._waiting.popleft().read_on()
-        if self._waiting:
-            self._call_soon(self._give_turns)
+        try:
+            for _ in range(min(READS_A_TURN, len(self._waiting))):
+                self._waiting.popleft().read_on()
+        finally:
+            if self._waiting:
+                self._call_soon(self._give_turns)

@@ -107,6 +107,7 @@ class Recorder:
         self._kv_at_start = kv_at_start or {}
         self._telling = asyncio.Lock()
         self.pause: Callable[[], Awaitable[None]] = _a_turn  # between slices of a look back
+        self.on_record: Callable[[Record], object] = lambda record: None
         self._max_recent = min(MAX_RECENT, max_frame // 4)
         self._past = Past(self._folder if settings.journal else None, max_state=max_frame // 2)
         self._data_dir = data_dir
@@ -245,6 +246,7 @@ class Recorder:
 
     def _remember(self, record: Record) -> None:
         self._latest.add(record)
+        self.on_record(record)
 
     def pack(self) -> Slices[None]:
         """Have the latest records take less memory."""

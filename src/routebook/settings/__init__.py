@@ -11,6 +11,7 @@ what it means.
 """
 
 from routebook.settings.errors import SettingsError
+from routebook.settings.groups import GatewaySettings as GatewaySettings
 from routebook.settings.groups import GuardSettings as GuardSettings
 from routebook.settings.groups import LimitSettings as LimitSettings
 from routebook.settings.groups import ListenSettings as ListenSettings
@@ -25,6 +26,7 @@ from routebook.settings.sources import KEYS as KEYS
 from routebook.settings.sources import LIVE_KEYS as LIVE_KEYS
 from routebook.settings.sources import Source as Source
 from routebook.settings.sources import make_settings
+from routebook.settings.sources import public_without_token as public_without_token
 from routebook.settings.sources import read_live as read_live
 from routebook.settings.sources import resolve as resolve
 

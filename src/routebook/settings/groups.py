@@ -9,13 +9,17 @@ from routebook.settings.kinds import (
     ADDRESS,
     BOOL,
     FILE,
+    HOST_AND_PORT,
+    HOSTS,
     NAME,
+    NAME_SERVERS,
     NETWORKS,
     PLACE,
     PORT,
     SECRET,
     TEXT,
     Network,
+    UnitLists,
     choice,
     size_or_nothing,
     whole_number,
@@ -294,6 +298,50 @@ class GuardSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """The gateway: HTTP in a process of its own."""
+
+    port: int = setting(
+        "gatewayPort", 19876, PORT, "port of the page, the HTTP API, probes and metrics; 0 = none"
+    )
+    bind: str = setting("gatewayBind", "127.0.0.1", ADDRESS, "address that port is on")
+    read_token: str | None = setting(
+        "httpReadToken",
+        None,
+        SECRET,
+        "token to read with; needed where gatewayBind is not loopback; never shown",
+    )
+    admin_token: str | None = setting(
+        "httpAdminToken",
+        None,
+        SECRET,
+        "token to change something with; unset = nobody; never shown",
+    )
+    open: bool = setting(
+        "httpOpen", False, BOOL, "let everybody read, also where gatewayBind is not loopback"
+    )
+    hosts: tuple[str, ...] = setting(
+        "httpHosts", (), HOSTS, "further names that browsers may call the gateway by"
+    )
+    address_service_port: int = setting(
+        "addressServicePort",
+        0,
+        PORT,
+        "another port, on bindAddress, that tells clients the NameServers and no more; 0 = none",
+    )
+    name_servers: UnitLists = setting(
+        "nameServers", (), NAME_SERVERS, "what the address service tells; unless set, this node"
+    )
+    advertised_address: str = setting(
+        "advertisedAddress",
+        "",
+        HOST_AND_PORT,
+        "how clients reach this node, for the address service",
+    )
+    log_format: str = setting("logFormat", "text", choice("text", "json"), "lines of the log")
+
+
+@dataclass(frozen=True, slots=True)
 class TestClusterSettings:
     """Cluster-test mode: where to ask for topics this node does not know."""
 
@@ -322,6 +370,7 @@ class Settings:
     limits: LimitSettings = field(default_factory=LimitSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
     test_cluster: TestClusterSettings = field(default_factory=TestClusterSettings)
     kv_path: Path = setting(
         "kvConfigPath",

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from routebook.wire.address import split_address
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+UnitLists = tuple[tuple[str, tuple[str, ...]], ...]
+"""Addresses by the name of a unit; "" is for whoever names none."""
 
 MOST = 2**31 - 1
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -82,6 +87,35 @@ def _name(text: str) -> str:
     return text
 
 
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in re.split(r"[;,]", text) if part.strip())
+    if not all(re.fullmatch(r"[A-Za-z0-9._-]{1,253}", name) for name in names):
+        raise ValueError
+    return names
+
+
+def _lists_by_unit(text: str) -> UnitLists:
+    lists: dict[str, tuple[str, ...]] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        unit, equals, given = part.rpartition("=")
+        addresses = tuple(each.strip() for each in given.split(";") if each.strip())
+        if not addresses or bool(equals) != bool(unit) or unit in lists or not _name(unit) == unit:
+            raise ValueError
+        for address in addresses:
+            split_address(address)
+        lists[unit] = addresses
+    return tuple(lists.items())
+
+
+def _place_on_the_net(text: str) -> str:
+    """A host, with or without a port."""
+    if text and not re.fullmatch(
+        r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.%]+\](:[0-9]{1,5})?", text
+    ):
+        raise ValueError
+    return text
+
+
 BOOL = Kind("true or false", lambda text: _one_of(text, ("true", "false")) == "true")
 PORT = Kind("a port from 0 to 65535", lambda text: _number(text, 0, 65535))
 TEXT = Kind("any text", str)
@@ -91,3 +125,9 @@ ADDRESS = Kind("an address or a host name", str, blank_is_default=True)
 FILE = Kind("a file", lambda text: Path(text) if text else None)
 PLACE = Kind("a path", Path, blank_is_default=True)
 NETWORKS = Kind("networks such as 10.0.0.0/8;127.0.0.1", _networks)
+HOSTS = Kind("host names such as ns1.example.com;ns2.example.com", _names)
+HOST_AND_PORT = Kind("host or host:port", _place_on_the_net)
+NAME_SERVERS = Kind(
+    "addresses such as a:9876;b:9876, and for units after a comma: a:9876;b:9876,east=c:9876",
+    _lists_by_unit,
+)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from routebook.settings.groups import (
+    GatewaySettings,
     GuardSettings,
     LimitSettings,
     ListenSettings,
@@ -39,6 +40,11 @@ _SECTIONS = (
     ("Limits", "See [limits](limits.md).", LimitSettings),
     ("Journal and restart", "See [journal](journal.md).", MemorySettings),
     ("Guard", "See [guard](guard.md).", GuardSettings),
+    (
+        "Gateway",
+        "See [gateway](gateway.md). Give tokens in a file or the environment: others see options.",
+        GatewaySettings,
+    ),
     ("TLS", "See [operations](operations.md#tls).", TlsSettings),
     (
         "Cluster-test mode",

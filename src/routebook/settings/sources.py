@@ -7,6 +7,7 @@ from typing import Any
 
 from routebook.settings.errors import SettingsError
 from routebook.settings.groups import (
+    GatewaySettings,
     GuardSettings,
     LimitSettings,
     ListenSettings,
@@ -19,6 +20,7 @@ from routebook.settings.groups import (
 from routebook.settings.ignored import IGNORED
 from routebook.settings.keys import Key, as_text, fields_of, keys_of
 from routebook.settings.kinds import BOOL
+from routebook.wire.address import is_loopback
 
 GROUPS = (
     Settings,
@@ -28,6 +30,7 @@ GROUPS = (
     LimitSettings,
     MemorySettings,
     GuardSettings,
+    GatewaySettings,
     TestClusterSettings,
 )
 CONTROLLER = Key(
@@ -83,6 +86,7 @@ def resolve(sources: Iterable[Source], home: Path) -> Settings:
         limits=LimitSettings(**fields_of(LimitSettings, values)),
         memory=MemorySettings(**fields_of(MemorySettings, values)),
         guard=GuardSettings(**fields_of(GuardSettings, values)),
+        gateway=GatewaySettings(**fields_of(GatewaySettings, values)),
         test_cluster=TestClusterSettings(**fields_of(TestClusterSettings, values)),
         **fields_of(Settings, values),
         values={name: _shown(KEYS.get(name), text) for name, text in texts.items()},
@@ -95,8 +99,9 @@ def make_settings(home: Path, **values: object) -> Settings:
     """Settings for embedding: ``make_settings(folder, listen_port=0)``.
 
     Keywords are the keys in snake case; dots become underscores too. Files go under ``home``.
+    There is no gateway unless ``gateway_port`` is given.
     """
-    texts = {}
+    texts = {"gatewayPort": "0"}
     for keyword, value in values.items():
         if keyword not in _BY_KEYWORD:
             raise SettingsError(f"there is no setting {keyword}")
@@ -114,8 +119,28 @@ def _shown(key: Key | None, text: str) -> str:
     return "******" if key is not None and key.kind.secret and text else text
 
 
+def public_without_token(bind: str, *, read_token: str | None, everybody: bool) -> str | None:
+    """Why a gateway must not be on ``bind``; None: it may."""
+    if read_token is not None or everybody or is_loopback(bind):
+        return None
+    return (
+        f"gatewayBind={bind} lets other machines read everything: set httpReadToken, or"
+        " httpOpen=true if everybody may"
+    )
+
+
 def _check(values: Mapping[str, Any]) -> None:
     """Refuse values that are good alone and bad together."""
+    if values["gatewayPort"]:
+        refusal = public_without_token(
+            values["gatewayBind"],
+            read_token=values["httpReadToken"],
+            everybody=values["httpOpen"],
+        )
+        if refusal is not None:
+            raise SettingsError(refusal)
+    if values["addressServicePort"] and not values["gatewayPort"]:
+        raise SettingsError("addressServicePort is served by the gateway: set gatewayPort too")
     if values["enableControllerInNamesrv"]:
         raise SettingsError(
             "enableControllerInNamesrv=true: this node has no controller; run RocketMQ's own"

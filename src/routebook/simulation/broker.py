@@ -59,10 +59,7 @@ class SimulatedBroker:
         listen: bool = False,
         dialing: Dialing | None = None,
     ) -> None:
-        if nameservers is None or isinstance(nameservers, str | Iterable):
-            self._source = find_source(nameservers)
-        else:
-            self._source = nameservers
+        self._source = find_source(nameservers)
         self._settings = settings
         self._topics = {topic.name: topic for topic in topics}
         self._listen = listen
@@ -206,6 +203,10 @@ class _Door(asyncio.Protocol):
 
 
 def spare_address(index: int) -> str:
-    """One of 10.0.0.0/8 for each index, of which nothing is expected but to differ."""
+    """One of 127.0.0.0/8 for each index, at which nothing listens as a rule.
+
+    Agents, clients and ``doctor`` connect to what a route names; a loopback address keeps that on
+    this machine. They begin with 127.1.0.1: real programs have those of 127.0.0.0/16.
+    """
     number = index + 1
-    return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}:10911"
+    return f"127.{1 + (number >> 16)}.{number >> 8 & 255}.{number & 255}:10911"

@@ -39,7 +39,7 @@ class SimulatedCluster:
     """Entering it starts all brokers; leaving it ends them in order.
 
     Brokers are named ``<prefix>-0`` and so on and have the same topics. With ``listen`` their
-    addresses are ports of 127.0.0.1 that accept connections, else some of 10.0.0.0/8.
+    addresses are ports of 127.0.0.1 that accept connections, else some of 127.0.0.0/8.
     ``heartbeat_timeout_s`` is how long a NameServer lists one that hangs.
     """
 

@@ -43,6 +43,7 @@ class Kind(StrEnum):
     PENDING = "pending"  # changes that wait for the disk
     ANSWERS = "answers"  # that are not read
     CONNECTIONS = "connections"
+    WATCHES = "watches"  # who watches what
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ QUEUE_OF_MAPPING = 140
 PAIR = 240
 NAMESPACE = 600  # of pairs: its tables
 LISTED = 16  # a place in a list
+WATCHER = 1200  # who watches, without its topics; its connection is counted as such
+WATCHED = 520  # a topic of one watcher: its places in three tables
 
 LONGEST_NAME = 80 + 4 * 127  # wire.headers: 390 characters of ASCII, 127 of anything else
 ENTRY_AT_MOST = ENTRY + TOPIC + LONGEST_NAME

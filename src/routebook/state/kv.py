@@ -8,7 +8,6 @@ A pair is paid for by the host that set it last; nobody pays for those that were
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from sys import intern
 
 from routebook.events import Cause, Event, KvChanged
 from routebook.state import costs
@@ -87,6 +86,7 @@ class KvStore:
         self._max_of_one = self._account.budgets.of_one_peer(max_bytes)
         self._payers: dict[str, dict[str, str]] = {}  # hosts, of what was set since the start
         self._size_of: dict[str, int] = {}  # characters each of them has
+        self._hosts: dict[str, str] = {}  # their names, each held once
         for namespace, table in self._tables.items():
             cost = sum(costs.pair(key, value) for key, value in table.items())
             self._account.charge(Kind.PAIRS, "", costs.namespace(namespace) + cost)
@@ -100,6 +100,7 @@ class KvStore:
             self._size_of[payer] = held = self._size_of.get(payer, 0) + size
             if not held:
                 del self._size_of[payer]
+                self._hosts.pop(payer, None)
 
     def _pay(self, change: KvChange, before: str | None) -> None:
         """Let whoever made ``change`` pay for what it leaves, and nobody for what was there."""
@@ -113,7 +114,7 @@ class KvStore:
         if value is not None:
             self._charge(payer, costs.pair(key, value), len(key) + len(value))
         if value is not None and payer:
-            self._payers.setdefault(namespace, {})[key] = intern(payer)
+            self._payers.setdefault(namespace, {})[key] = self._hosts.setdefault(payer, payer)
         else:
             self._payers.get(namespace, {}).pop(key, None)
 

@@ -185,6 +185,10 @@ class Members:
         self._account.bill(Kind.BROKERS, member.group, -member.cost)
         member.cost = 0
 
+    def has_link(self, link: Link) -> bool:
+        """Whether a broker registered or was heard of over ``link``."""
+        return link in self._registered_on or link in self._heard_on
+
     def lost_with(self, link: Link) -> Iterator[Member]:
         """The members that lived by ``link`` alone, as of the moment each is asked for.
 

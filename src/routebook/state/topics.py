@@ -48,6 +48,7 @@ class TopicTable:
     def __init__(self, account: Account | None = None) -> None:
         self._account = account or Account()
         self._queues: dict[str, dict[Group, QueueShape]] = {}
+        self._names: dict[str, str] = {}  # of the topics, each held once
         self._mappings: dict[str, dict[str, tuple[StaticMapping, Group]]] = {}
         self._abandoned: dict[tuple[str, str], deque[Group]] = {}  # by cluster and name
         self._to_clear: deque[Group] = deque()  # the same, in the order they went
@@ -210,6 +211,7 @@ class TopicTable:
     ) -> list[QueueChange]:
         """Take over topics that are new to the group."""
         queues, before = self._queues, len(self._queues)
+        topics = self._with_own_names(topics)
         group.registered.update(topics)
         closed = _WithoutWrite()
         told = [(topic, closed[shape]) for topic, shape in topics] if read_only else topics
@@ -231,6 +233,26 @@ class TopicTable:
             QueueChange(topic, None, after, None if after == shape else shape)
             for (topic, shape), (_, after) in zip(topics, told, strict=True)
         ]
+
+    def _with_own_names(self, topics: list[tuple[str, QueueShape]]) -> list[tuple[str, QueueShape]]:
+        """The same with the names as they are held here: one, however many groups have it.
+
+        Names nobody had are made anew. What came with the request need not stay, and the tables
+        are together in memory that can be given back. (``sys.intern`` keeps all names for ever in
+        Python 3.12.)
+        """
+        if not topics:
+            return topics
+        names, shapes = zip(*topics, strict=True)
+        own = list(map(self._names.get, names))
+        if None in own:
+            new = [name for name, held in zip(names, own, strict=True) if held is None]
+            again = "\n".join(new).split("\n")
+            if len(again) != len(new):
+                again = new
+            self._names.update(zip(again, again, strict=True))
+            own = list(map(self._names.get, names))
+        return cast(list[tuple[str, QueueShape]], list(zip(own, shapes, strict=True)))
 
     def _bill(self, group: Group, entries: int, topics: Collection[str]) -> None:
         """A topic is paid for by the group that has had it longest, a place by whose it is."""
@@ -302,6 +324,7 @@ class TopicTable:
                 holders = queues.get(topic)
                 if holders is None:
                     queues[topic] = {group: shape}
+                    self._names[topic] = topic
                 else:
                     holders[group] = shape
             if some:
@@ -365,6 +388,7 @@ class TopicTable:
         if not self._abandoned and len(self._queues) * SHRUNK < self._most:
             # A table keeps the room of all it ever held.
             self._queues, self._most = dict(self._queues), len(self._queues)
+            self._names = dict(self._names)
         return bool(self._abandoned)
 
     def _drop_one(self, group: Group, topic: str) -> None:
@@ -378,6 +402,7 @@ class TopicTable:
         self._account.bill(Kind.TOPICS, group, -costs.ENTRY - paid)
         if not holders:
             del self._queues[topic]
+            del self._names[topic]
             self._holes.pop(topic, None)
             self._reshaped += 1
         elif paid:

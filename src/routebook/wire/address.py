@@ -1,5 +1,6 @@
 """Addresses as peers write them: ``host:port``, ``[v6]:port``, ``fe80::1%eth0:port``."""
 
+import ipaddress
 from dataclasses import dataclass
 
 
@@ -26,3 +27,13 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody on another machine can reach what listens there; no name is looked up."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False

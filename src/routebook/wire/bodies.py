@@ -20,7 +20,6 @@ from routebook.wire.command import Int32
 from routebook.wire.errors import BadRequest, BodyTooLarge, DialectError
 from routebook.wire.fastjson import (
     quoted,
-    quoted_list,
     quoted_list_slices,
     quoted_map_slices,
     quoted_standard,
@@ -188,10 +187,12 @@ def topic_route(
 def cluster_info(brokers: Mapping[str, bytes], clusters: Mapping[str, list[str]]) -> Slices[bytes]:
     """In slices: a node may know thousands of groups."""
     tables = yield from _joined(brokers.items(), lambda pair: quoted(pair[0]) + b":" + pair[1])
-    names = yield from _joined(
-        clusters.items(), lambda pair: quoted(pair[0]) + b":" + quoted_list(pair[1])
-    )
-    return b'{"brokerAddrTable":{%b},"clusterAddrTable":{%b}}' % (tables, names)
+    names: list[bytes] = []  # one cluster may have all of the groups, or each group its own
+    for cluster, groups in clusters.items():
+        names.append((yield from quoted_list_slices(groups, quoted(cluster) + b":", b"")))
+        if len(names) % PIECES_A_SLICE == 0:
+            yield
+    return b'{"brokerAddrTable":{%b},"clusterAddrTable":{%b}}' % (tables, b",".join(names))
 
 
 def _joined(items: Iterable[T], encode: Callable[[T], bytes]) -> Slices[bytes]:

@@ -36,6 +36,11 @@ class RequestCode(IntEnum):
     ROUTEBOOK_RECENT = 19_002
     ROUTEBOOK_RELEASE_GUARD = 19_003
     ROUTEBOOK_RESTORE_WRITE_PERM = 19_004
+    ROUTEBOOK_WATCH = 19_005
+    ROUTEBOOK_ROUTES = 19_006  # told to watchers, and asked by nobody
+    ROUTEBOOK_UNWATCH = 19_007
+    ROUTEBOOK_STATISTICS = 19_008
+    ROUTEBOOK_SUMMARY = 19_009
 
 
 class ResponseCode(IntEnum):

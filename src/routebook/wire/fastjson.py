@@ -14,7 +14,7 @@ form of route answers for 4.9.4 and later.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -247,15 +247,10 @@ def quoted_standard(text: str) -> bytes:
     return b'"' + text.translate(_STANDARD_ESCAPES).encode() + b'"'
 
 
-def quoted_list(texts: Sequence[str]) -> bytes:
-    """A list of strings in default form."""
-    return finished(quoted_list_slices(texts))
-
-
 def quoted_list_slices(
     texts: Iterable[str], before: bytes = b"", after: bytes = b""
 ) -> Slices[bytes]:
-    """``quoted_list``, a few thousand strings at a time; in one sweep what needs no escape.
+    """A list of strings in default form, a few thousand at a time; in one sweep what is plain.
 
     What comes ``before`` it and ``after`` it is put there without copying the list.
     """

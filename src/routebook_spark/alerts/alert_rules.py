@@ -20,7 +20,7 @@ from routebook_spark.alerts import (
     nodes,
     size,
     skew,
-    storms,
+    unknown_topics,
     waking,
 )
 from routebook_spark.alerts.bucket_state import BucketState, Node
@@ -146,7 +146,7 @@ def _take(bucket: BucketState, fact: Fact) -> None:
     if fact.home:
         mass_loss.take(bucket, node, fact, believed=believed)
     if fact.type == "RouteQueries":
-        storms.take(bucket, node, fact)
+        unknown_topics.take(bucket, node, fact)
     if fact.broker is not None and fact.type in _ABOUT_BROKERS:
         _take_broker(bucket, node, fact, believed=believed)
 
@@ -156,7 +156,7 @@ def _count_window(bucket: BucketState, node: Node, fact: Fact) -> None:
     window_ms = fact.window_ms or node.window_ms
     if fact.at_ms - node.window_at_ms > window_ms / 2 or fact.at_ms < node.window_at_ms:
         heartbeats.look(bucket, node)
-        storms.look(bucket, node)
+        unknown_topics.look(bucket, node)
         node.window_at_ms, node.window_ms = fact.at_ms, window_ms
         if abs(fact.at_ms - node.awake_ms) >= WINDOWS_APART_MS:
             node.measure(window_ms)

@@ -53,10 +53,14 @@ def due(bucket: BucketState, group: Group) -> None:
     for pair, dispute in bucket.disputes.get(group, {}).items():
         nodes = [bucket.nodes[name] for name in pair]
         allowed_ms = allowance_ms(bucket, pair)
-        due_ms = max(dispute.began_ms, *(node.settled_ms for node in nodes))
-        due_ms += limit_ms + allowed_ms
+        began_ms = dispute.began_ms
+        if allowed_ms:
+            # Clocks apart make nodes that agree differ for that long after each change: only what
+            # neither of them has changed since may be more.
+            began_ms = max(began_ms, *(said_since_ms(bucket, group, node) for node in nodes))
+        due_ms = max(began_ms, *(node.settled_ms for node in nodes)) + limit_ms + allowed_ms
         if all(_clock_ms(bucket, node) >= due_ms for node in nodes):
-            _raise(bucket, group, dispute, at_ms=due_ms)
+            _raise(bucket, group, dispute, began_ms=began_ms, at_ms=due_ms)
 
 
 def look(bucket: BucketState) -> None:
@@ -86,9 +90,11 @@ def _difference(a: tuple[bool, Claim | None], b: tuple[bool, Claim | None]) -> s
     return "topics" if (one.topics, one.digest) != (other.topics, other.digest) else None
 
 
-def _raise(bucket: BucketState, group: Group, dispute: Dispute, *, at_ms: int) -> None:
+def _raise(
+    bucket: BucketState, group: Group, dispute: Dispute, *, began_ms: int, at_ms: int
+) -> None:
     pair = (dispute.node_a, dispute.node_b)
-    since_ms = max(dispute.began_ms, *(bucket.nodes[name].awake_ms for name in pair))
+    since_ms = max(began_ms, *(bucket.nodes[name].awake_ms for name in pair))
     claims = [find_claim(bucket, group, bucket.nodes[name]) for name in pair]
     # As they are now: they may agree by the time it is told.
     views = {

@@ -184,7 +184,9 @@ class Ledger:
         hold = grounds.get(ground)
         if hold is None:
             first = next(iter(grounds.values()), None)
-            began_ms, raised_ms = (first.began_ms, first.raised_ms) if first else (since_ms, at_ms)
+            # A clock that was set back meanwhile showed later times before than it does now.
+            mine = min(since_ms, at_ms), at_ms
+            began_ms, raised_ms = (first.began_ms, first.raised_ms) if first else mine
             # The store takes plain texts only.
             plain = (subject.kind.value, *subject[1:])
             hold = Hold(*plain, ground, began_ms, raised_ms, at_ms, over=False)

@@ -138,6 +138,8 @@ def take(bucket: BucketState, node: Node, fact: Fact) -> None:
         divergence.look(bucket)
     if missing > 0:
         _lose_sight(bucket, node, fact, missing)
+        if fact.type == "NodeStalled":
+            waking.stalled(bucket, node, fact)
     node.seq = fact.seq
     node.wall_ms, node.mono_ms = fact.wall_ms, fact.mono_ms
     waking.steady(bucket, node, at_ms=fact.at_ms)
@@ -167,6 +169,7 @@ def _lose_sight(bucket: BucketState, node: Node, fact: Fact, missing: int) -> No
     brokers.forget(bucket, node)
     node.whole, node.live = False, None
     _release_all(bucket, node, fact, f"What {node.name} says of it is not known now.")
+    waking.no_witness(node, since_ms, fact.at_ms, honest=False)  # that it slept may be missing too
     _hold_lost(
         bucket,
         fact,
@@ -231,20 +234,23 @@ def _killed(bucket: BucketState, node: Node, fact: Fact) -> None:
     _release_all(bucket, node, fact, f"{node.name} had not been stopped in order.")
     if not fact.home:
         return
+    set_back = fact.at_ms < last_ms
+    by_clock = " by the clock it had then, which was set back since" if set_back else ""
     bucket.ledger.hold(
         Subject(Kind.NODE_KILLED, node=node.name),
         _JOURNAL,
         since_ms=last_ms,
         at_ms=fact.at_ms,
         telling=lambda nodes: (
-            f"{node.name} ended without being stopped, at some moment after {to_second(last_ms)},"
-            f" and wrote again at {to_second(fact.at_ms)}. What happened in between is not known;"
-            " look into its log and that of its machine for the reason (memory, power, kill)."
+            f"{node.name} ended without being stopped, at some moment after {to_second(last_ms)}"
+            f"{by_clock}, and wrote again at {to_second(fact.at_ms)}. What happened in between is"
+            " not known; look into its log and that of its machine for the reason (memory, power,"
+            " kill)."
         ),
         evidence={
             "last_seq": fact.last_seq,
             "alive_at": to_second(last_ms),
-            "down_ms_at_most": max(fact.at_ms - last_ms, 0),
+            **({} if set_back else {"down_ms_at_most": fact.at_ms - last_ms}),
         },
     )
 

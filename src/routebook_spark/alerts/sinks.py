@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol
 from urllib.parse import urlsplit
 
-from routebook.cli.plain import json_text, one_line
 from routebook.disk import new_file
+from routebook.plain import json_text, one_line
 from routebook_spark.errors import PipelineError
 
 DEFAULT_FLEET = "default"  # that of nodes of which nobody said one
@@ -220,19 +220,19 @@ class Webhook:
         self._closing_s = closing_s
         self._opener = urllib.request.build_opener(_NoRedirects)
         self._failures = 0
-        self._news = threading.Event()
+        self._arrived = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
         self._thread.start()
 
     def tell(self, alerts: list[Alert]) -> None:
         self._outbox.put(alerts)
-        self._news.set()
+        self._arrived.set()
 
     def close(self) -> None:
         """Send what waits, for a few seconds; the rest is for the next time."""
         self._closing.set()
-        self._news.set()
+        self._arrived.set()
         self._thread.join(self._closing_s)
         left = len(self._outbox.waiting())
         if left:
@@ -246,12 +246,12 @@ class Webhook:
 
     def _run(self) -> None:
         while True:
-            self._news.clear()
+            self._arrived.clear()
             sent = self._send_all()
             if self._closing.is_set():
                 return
             if sent:
-                self._news.wait()
+                self._arrived.wait()
             else:
                 waits_s = self._first_wait_s * 2.0 ** min(self._failures - 1, 30)
                 self._closing.wait(min(waits_s, self._longest_wait_s))

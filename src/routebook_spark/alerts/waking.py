@@ -34,12 +34,9 @@ def look(bucket: BucketState, node: Node, fact: Fact) -> None:
         return
     if fact.type in _NEW_BOOT or fact.mono_ms < node.mono_ms:
         return
-    if fact.type == "NodeStalled" and fact.from_ms is not None and fact.to_ms is not None:
+    if fact.type == "NodeStalled" and fact.from_ms is not None:
         _fell_silent(bucket, node, fact, upto_ms=min(fact.from_ms, fact.at_ms))
-        _slept(bucket, node, fact.from_ms, fact.to_ms, honest=True)
-        if abs(fact.clock_ms or 0) > _CLOCK_MS:
-            skew.clock_set(node, by_ms=fact.clock_ms or 0)
-        _tell_stall(bucket, node, fact, fact.from_ms, fact.to_ms, set_ms=fact.clock_ms or 0)
+        stalled(bucket, node, fact)
         return
     set_ms = _clock_was_set(node, fact)
     if set_ms:
@@ -49,6 +46,17 @@ def look(bucket: BucketState, node: Node, fact: Fact) -> None:
             _tell_stall(bucket, node, fact, node.clock_ms, fact.at_ms, set_ms=set_ms)
         return
     _fell_silent(bucket, node, fact, upto_ms=fact.at_ms)
+
+
+def stalled(bucket: BucketState, node: Node, fact: Fact) -> None:
+    """``node`` says itself that it slept, or that its clock was set."""
+    if fact.from_ms is None or fact.to_ms is None:
+        return
+    set_ms = fact.clock_ms or 0
+    _slept(bucket, node, fact.from_ms, fact.to_ms, honest=True)
+    if abs(set_ms) > _CLOCK_MS:
+        skew.clock_set(node, by_ms=set_ms)
+    _tell_stall(bucket, node, fact, fact.from_ms, fact.to_ms, set_ms=set_ms)
 
 
 def stalls_first(facts: list[Fact]) -> list[Fact]:
@@ -143,7 +151,12 @@ def _slept(bucket: BucketState, node: Node, from_ms: int, to_ms: int, *, honest:
     divergence.look(bucket)
     if length_ms > _SHORT_MS or to_ms < from_ms:
         _let_go(bucket, node, from_ms, to_ms)
-    grace_ms = min(max(length_ms, _WAKING_MS), DEFAULT_TIMEOUT_MS)
+    no_witness(node, from_ms, to_ms, honest=honest)
+
+
+def no_witness(node: Node, from_ms: int, to_ms: int, *, honest: bool) -> None:
+    """Nothing is known of what happened at ``node`` in that time, whether or not it slept."""
+    grace_ms = min(max(to_ms - from_ms, _WAKING_MS), DEFAULT_TIMEOUT_MS)
     if to_ms < max(node.awake_ms, from_ms):  # the clock was set back: nothing is as it was
         node.waking_ms = node.settled_ms = from_ms = 0
     node.slept_ms, node.awake_ms, node.honest = from_ms, to_ms, honest

@@ -16,7 +16,8 @@ from routebook.events import (
 )
 from routebook.history.finding.witness import Silence, Silent
 from routebook.history.telling import queue_words, words
-from routebook.history.telling.sentences import Context, sentence, silence_sentence
+from routebook.history.telling.sentences import Context, sentence
+from routebook.history.telling.silences import silence_sentence
 from routebook.history.telling.timeline import is_worth_telling
 from routebook.journal.record import event_of
 from routebook_spark.answers.events import event_in

@@ -45,7 +45,7 @@ def of_broker(
     name: str, *, sessions: DataFrame, events: DataFrame, coverage: DataFrame
 ) -> DataFrame:
     """What happened to the brokers called ``name``."""
-    stays = sessions.where(F.col("broker") == name).select(*WITNESS, "from_seq", "to_seq")
+    own = sessions.where(F.col("broker") == name).select(*WITNESS, "from_seq", "to_seq")
     about_it = F.col("broker") == name
     held = F.exists("data.suspects", lambda suspect: suspect["broker"] == name)
     rows = events.where(
@@ -59,7 +59,7 @@ def of_broker(
         .where(about_it | ~F.col("type").isin(*_STARTS))
         .where(~_part_of_first_registration())
     )
-    return _lines(found, name).unionByName(_lines_of_nodes(stays, events, coverage))
+    return _lines(found, name).unionByName(_lines_of_nodes(own, events, coverage))
 
 
 def _with_context(rows: DataFrame) -> DataFrame:
@@ -192,14 +192,20 @@ def _lines_of_nodes(known: DataFrame, events: DataFrame, coverage: DataFrame) ->
         {name: F.lit(None).cast("long") for name in ("away_ms", "registered_topics", "timeout_ms")}
     )
     during = _while_known(_lines(happened), known, F.col("seq"))
-    return during.unionByName(_silences(known, coverage))
+    return during.unionByName(_silences(known, events, coverage))
 
 
-def _silences(known: DataFrame, coverage: DataFrame) -> DataFrame:
+def _silences(known: DataFrame, events: DataFrame, coverage: DataFrame) -> DataFrame:
     by_node = Window.partitionBy(*WITNESS).orderBy("from_seq")
-    ended = coverage.withColumn(
-        "previous", F.lag(F.struct("to_seq", "to_at", "ends")).over(by_node)
-    ).where("previous IS NOT NULL AND previous.ends != 'stalled'")  # the node tells that itself
+    clocks = events.where("type = 'NodeStalled'").select(
+        *WITNESS, F.col("seq").alias("from_seq"), F.lit("clock").alias("ended")
+    )
+    ended = (
+        coverage.withColumn("previous", F.lag(F.struct("to_seq", "to_at", "ends")).over(by_node))
+        .where("previous IS NOT NULL AND previous.ends != 'stalled'")  # the node tells that itself
+        .withColumn("ended", F.col("previous.ends"))
+        .join(F.broadcast(clocks), [*WITNESS, "from_seq", "ended"], "left_anti")  # and that
+    )
     since, until = F.unix_millis("previous.to_at"), F.unix_millis("from_at")
     lines = ended.select(
         *WITNESS,

@@ -20,7 +20,7 @@ from routebook_spark.bronze.gaps import (
     gaps_of,
     holes_between,
     holes_inside,
-    marks_of,
+    told_losses,
 )
 from routebook_spark.bronze.segments import were_taken
 from routebook_spark.bronze.taking import day_of
@@ -61,11 +61,11 @@ def gaps_since(
     witnesses = {witness_of(row) for row in new}
     known = [gap for gap in earlier if witness_of(gap) in witnesses]
     rows = taken.where(is_of_any(witnesses)).collect()
-    marks = [Gap(*row) for row in marks_of(_events(lake, new)).collect()]
+    told = [Gap(*row) for row in told_losses(_events(lake, new)).collect()]
     holes = [*holes_between(map(_span, rows)), *_holes_inside(lake, rows, new, known)]
     gaps = [
         *(gap for gap in earlier if witness_of(gap) not in witnesses),
-        *gaps_of(holes, [*marks, *(gap for gap in known if gap.kind != MISSING)]),
+        *gaps_of(holes, [*told, *(gap for gap in known if gap.kind != MISSING)]),
     ]
     return gaps, max(row.batch for row in new)
 

@@ -70,13 +70,13 @@ def holes_between(spans: Iterable[Span]) -> Iterator[Hole]:
             last = span
 
 
-def gaps_of(holes: Iterable[Hole], marks: Iterable[Gap]) -> list[Gap]:
-    """``holes``, as far as ``marks``, what events say of losses, do not explain them; and those.
+def gaps_of(holes: Iterable[Hole], losses: Iterable[Gap]) -> list[Gap]:
+    """``holes``, as far as ``losses``, which events tell of, do not explain them; and those.
 
     A hole before a record that tells of a kill is its leap if the last record found then is the one
     before the hole. If it is a later one, those up to it are missing.
     """
-    told = {(*mark[:3], mark.before_seq, mark.kind): mark for mark in marks}
+    told = {(*loss[:3], loss.before_seq, loss.kind): loss for loss in losses}
     gaps = []
     for hole in set(holes):
         key = (*hole[:3], hole.before_seq, KILLED)
@@ -90,7 +90,7 @@ def gaps_of(holes: Iterable[Hole], marks: Iterable[Gap]) -> list[Gap]:
     return sorted([*gaps, *told.values()], key=lambda gap: (*gap[:3], gap.before_seq, gap.kind))
 
 
-def marks_of(events: DataFrame) -> DataFrame:
+def told_losses(events: DataFrame) -> DataFrame:
     """What events say was lost, as Gaps; since when a node was dead they do not know."""
     killed = F.col("type") == "JournalRecovered"
     return events.where(F.col("type").isin("JournalRecovered", "RecordsLost")).select(

@@ -120,7 +120,7 @@ def follow(
             while True:
                 # A manifest wakes the stream. A segment that comes after its manifest does not.
                 run.look_again()
-                if run.has_news or not told:
+                if run.has_changed or not told:
                     seen(run.result())
                     told = True
                 with run.failures():
@@ -201,7 +201,7 @@ class _Run:
         self._failure: BaseException | None = None
 
     @property
-    def has_news(self) -> bool:
+    def has_changed(self) -> bool:
         return self._intake.tally != Tally()
 
     def finish(self) -> None:

@@ -132,7 +132,7 @@ class Intake:
                 ),
                 *(_refused(each, at) for each in refused),
             )
-            if _is_news(row, earlier.get(row["path"]))
+            if _is_new(row, earlier.get(row["path"]))
         ]
         read_anew = {path: row for path, row in earlier.items() if path not in gone}
         self._keep(refused, others, read_anew, at)
@@ -226,7 +226,7 @@ def _is_open(row: Any) -> bool:
     return row is None or row.status in _OPEN
 
 
-def _is_news(row: Mapping[str, Any], earlier: Any) -> bool:
+def _is_new(row: Mapping[str, Any], earlier: Any) -> bool:
     if earlier is None:
         return True
     return (row["status"], row["reason"]) != (earlier.status, earlier.reason)

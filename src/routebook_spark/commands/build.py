@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--full", is_flag=True, help="Make all tables anew, not only what has news.")
+@click.option("--full", is_flag=True, help="Make all tables again, not only what has changed.")
 @json_option
 @spark_options
 def build(engine: Engine, full: bool, as_json: bool) -> None:
     """Make the tables from what was ingested.
 
-    Only what has news is made anew, from the first day the news are about; --full makes everything
-    anew, and gives the same tables.
+    Only what has changed is made again, from the first day with new records on; --full makes
+    everything again, and gives the same tables.
     """
     with engine.existing_lake("build") as lake:
         from routebook_spark.jobs import build as build_tables
 
-        with console(stderr=True).status("looking for news") as status:
+        with console(stderr=True).status("looking for new records") as status:
             built = build_tables(lake, full=full, told=lambda name: status.update(f"making {name}"))
         Output(as_json).show(lambda: built, table=_table, data=_data)
 
@@ -47,7 +47,7 @@ def _table(built: "Built") -> RenderableType:
     return table_of(
         COLUMNS,
         built.stages,
-        title=f"made anew from {since} on, news of {', '.join(built.nodes)}",
+        title=f"made from {since} on, with new records of {', '.join(built.nodes)}",
     )
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from routebook.cli.columns import Column, Kind, documents_of, table_of
 from routebook.cli.output import Output, json_option
-from routebook.cli.plain import word
+from routebook.plain import word
 from routebook.words import EXAMPLES, counted, listed
 from routebook_spark.commands.asking import (
     fleet_option,

@@ -8,8 +8,8 @@ import click
 
 from routebook.cli.errors import Negative
 from routebook.cli.output import Output, json_option, say
-from routebook.cli.plain import one_line
 from routebook.history.telling.explain import Line, as_text
+from routebook.plain import one_line
 from routebook.words import exact
 from routebook_spark.commands.asking import (
     Nodes,

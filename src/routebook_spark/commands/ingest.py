@@ -11,8 +11,8 @@ from rich.text import Text
 
 from routebook.cli.columns import Column, Kind, table_of
 from routebook.cli.output import Output, console, json_option, say
-from routebook.cli.plain import json_text, plain
 from routebook.cli.progress import progress_shown
+from routebook.plain import json_text, plain
 from routebook_spark.commands.options import Engine, spark_options
 
 if TYPE_CHECKING:

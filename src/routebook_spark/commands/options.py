@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from routebook.cli.output import console
-from routebook.cli.plain import one_line
+from routebook.plain import one_line
 from routebook_spark.commands.spark_noise import without_spark_noise
 from routebook_spark.errors import PipelineError
 
@@ -108,7 +108,7 @@ class Engine:
             yield
         except click.ClickException:
             raise
-        except Exception as error:
+        except Exception as error:  # raised again: as a sentence where we have one
             reason = None if self.debug else _sentence(error)
             if reason is None:
                 raise

@@ -12,8 +12,8 @@ from rich.text import Text
 from routebook.cli.columns import Column, Kind, documents_of, table_of
 from routebook.cli.errors import NO
 from routebook.cli.output import Output, json_option
-from routebook.cli.plain import word
-from routebook.cli.route_tables import role
+from routebook.documents.routes import role
+from routebook.plain import word
 from routebook.words import permission
 from routebook_spark.commands.asking import (
     Nodes,

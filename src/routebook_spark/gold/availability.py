@@ -82,14 +82,14 @@ def broker_spells(
     listed = known_parts(sessions, coverage, since="began_at", until="ended_at", seqs=seqs)
     doubted = known_parts(suspects, coverage, since="from_at", until="to_at", seqs=seqs)
     covers = _intervals(coverage, skew, "from_at", "to_at")
-    marks = _marks(
+    edges = _edges(
         _intervals(sessions, skew, "began_at", "ended_at"),
         _intervals(listed, skew, "began_at", "ended_at"),
         _intervals(doubted, skew, "from_at", "to_at"),
         covers,
     )
     horizon = covers.groupBy("fleet").agg(F.max("until_ms").alias("horizon_ms"))
-    return _spells(_changes(_beliefs(marks)), horizon)
+    return _spells(_changes(_beliefs(edges)), horizon)
 
 
 def _intervals(rows: DataFrame, skew: DataFrame, since: str, until: str) -> DataFrame:
@@ -106,42 +106,42 @@ def _intervals(rows: DataFrame, skew: DataFrame, since: str, until: str) -> Data
 # -- what happens, and when
 
 
-def _marks(
-    stays: DataFrame, listings: DataFrame, doubts: DataFrame, covers: DataFrame
+def _edges(
+    sessions: DataFrame, listings: DataFrame, doubts: DataFrame, covers: DataFrame
 ) -> DataFrame:
     """One row for each thing that begins or ends for a (broker, node).
 
-    ``listings`` and ``doubts`` are what nodes bear witness to of stays, and of doubts in them.
+    ``listings`` and ``doubts`` are what nodes bear witness to of sessions, and of doubts in them.
     """
     since, until = F.col("since_ms"), F.col("until_ms")
     goodbye = F.coalesce(F.col("cause").isin(*GOODBYES), F.lit(False))
-    told = _marked(stays, _mark(since, begins=F.lit(True)), _mark(until, says_goodbye=goodbye))
-    listed = _marked(listings, _mark(since, listed=F.lit(1)), _mark(until, listed=F.lit(-1)))
-    doubted = _marked(doubts, _mark(since, doubted=F.lit(1)), _mark(until, doubted=F.lit(-1)))
+    told = _edges_of(sessions, _edge(since, begins=F.lit(True)), _edge(until, says_goodbye=goodbye))
+    listed = _edges_of(listings, _edge(since, listed=F.lit(1)), _edge(until, listed=F.lit(-1)))
+    doubted = _edges_of(doubts, _edge(since, doubted=F.lit(1)), _edge(until, doubted=F.lit(-1)))
     blind = F.col("begins").isin(*BLIND_BEGINNINGS).cast("int")
-    covered = _marked(
+    covered = _edges_of(
         covers,
-        _mark(since, covered=F.lit(1), blinded=blind, looks_up=F.lit(True)),
-        _mark(F.least(since + GRACE_MS, until), blinded=-blind),
-        _mark(until, covered=F.lit(-1)),
+        _edge(since, covered=F.lit(1), blinded=blind, looks_up=F.lit(True)),
+        _edge(F.least(since + GRACE_MS, until), blinded=-blind),
+        _edge(until, covered=F.lit(-1)),
         of=("fleet", "node"),
     )
-    brokers = stays.select(*BROKER).distinct()
+    brokers = sessions.select(*BROKER).distinct()
     everywhere = brokers.join(F.broadcast(covered), "fleet")
     return reduce(DataFrame.unionByName, (told, listed, doubted, everywhere))
 
 
-def _mark(at_ms: Column, **what: Column) -> Column:
+def _edge(at_ms: Column, **what: Column) -> Column:
     counted = [what.get(name, F.lit(0)).alias(name) for name in _COUNTED]
     noted = [what.get(name, F.lit(False)).alias(name) for name in _NOTED]
     return F.struct(at_ms.alias("at_ms"), *counted, *noted)
 
 
-def _marked(
-    intervals: DataFrame, *marks: Column, of: tuple[str, ...] = (*BROKER, "node")
+def _edges_of(
+    intervals: DataFrame, *edges: Column, of: tuple[str, ...] = (*BROKER, "node")
 ) -> DataFrame:
-    each = intervals.select(*of, F.explode(F.array(*marks)).alias("mark"))
-    return each.select(*of, "mark.*").where(F.col("at_ms").isNotNull())
+    each = intervals.select(*of, F.explode(F.array(*edges)).alias("edge"))
+    return each.select(*of, "edge.*").where(F.col("at_ms").isNotNull())
 
 
 # -- what each node believes, and all of them together
@@ -150,14 +150,14 @@ def _marked(
 # ordering them by more columns than that moves none of them again.
 
 
-def _beliefs(marks: DataFrame) -> DataFrame:
+def _beliefs(edges: DataFrame) -> DataFrame:
     """What one node began to believe of one broker: 1, 0 or -1 in each of ``_BELIEFS``.
 
     They say that it lists the broker and has heard of it, lists it without, would know if the
     broker were there, and is awake at all: what changed at ``at_ms``.
     """
     moments = (
-        marks.repartition(*BROKER)
+        edges.repartition(*BROKER)
         .groupBy(*BROKER, "node", "at_ms")
         .agg(
             *(F.sum(name).alias(name) for name in _COUNTED),

@@ -27,6 +27,7 @@ from routebook_spark.gold.change_sightings import (
 from routebook_spark.gold.clocks import DAY_MS, on_common_clock
 from routebook_spark.gold.pairs import first_read, nodes_of_fleets, with_uncertainty
 from routebook_spark.gold.witnesses import by_witness, name_of
+from routebook_spark.local_frame import local_frame
 
 LATE_MS = DAY_MS
 """A node that shows what another one showed up to this long ago is late: that is no new change."""
@@ -46,7 +47,7 @@ def convergence(
     sessions, events, coverage, skew = map(by_witness, (sessions, events, coverage, skew))
     nodes = list(nodes_of_fleets(coverage))
     if not nodes:
-        return coverage.sparkSession.createDataFrame([], schemas.CONVERGENCE)
+        return local_frame(coverage.sparkSession, schemas.CONVERGENCE, [])
     if from_day is not None:
         read = F.lit(first_read(skew, from_day))
         sessions = sessions.where(F.col("until_day") >= read)

@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from routebook.system_topics import REPLY_SUFFIX, RMQ_PREFIX, SYSTEM_PREFIXES, SYSTEM_TOPICS
 from routebook_spark.gold.known import (
     DAY_MS,
     HOUR_MS,
@@ -24,17 +25,6 @@ from routebook_spark.schemas import TOPIC_DEMAND, WITNESS
 ZOMBIE_DAYS = 7
 FORGOTTEN_DAYS = 7
 """A topic that was neither there nor asked for so long begins anew."""
-SYSTEM_TOPICS = (
-    "BenchmarkTest",
-    "DefaultHeartBeatSyncerTopic",
-    "OFFSET_MOVED_EVENT",
-    "SCHEDULE_TOPIC_XXXX",
-    "SELF_TEST_TOPIC",
-    "TBW102",
-    "TRANS_CHECK_MAX_TIME_TOPIC",
-)
-_SYSTEM_PREFIXES = ("%RETRY%", "%DLQ%")
-_REPLIES = "_REPLY_TOPIC"
 _DAY_HOURS = 24
 _TOPIC = ("fleet", "topic")
 
@@ -104,8 +94,8 @@ def _presence(versions: DataFrame, coverage: DataFrame, from_day: date | None) -
     horizon = known_days.groupBy(*WITNESS).agg(F.max("until_ms").alias("horizon_ms"))
     own = (
         F.col("topic").isin(F.col("broker"), F.col("cluster"))
-        | (F.col("topic") == F.concat("broker", F.lit(_REPLIES)))
-        | (F.col("topic") == F.concat("cluster", F.lit(_REPLIES)))
+        | (F.col("topic") == F.concat("broker", F.lit(REPLY_SUFFIX)))
+        | (F.col("topic") == F.concat("cluster", F.lit(REPLY_SUFFIX)))
     )
     # Brokers and nodes tell of the same topic in the same hours: a few rows are left of them.
     spans = (
@@ -145,8 +135,8 @@ def _power_of_2(exponent: Column) -> Column:
 
 def system_name(topic: Column) -> Column:
     """Whether RocketMQ, or a consumer group, makes topics of this name."""
-    named = topic.isin(*SYSTEM_TOPICS) | F.lower(topic).startswith("rmq_sys_")
-    for prefix in _SYSTEM_PREFIXES:
+    named = topic.isin(*SYSTEM_TOPICS) | F.lower(topic).startswith(RMQ_PREFIX)
+    for prefix in SYSTEM_PREFIXES:
         named = named | topic.startswith(prefix)
     return named
 

@@ -35,6 +35,7 @@ from routebook_spark.gold.witnesses import (
     not_before_known,
     with_known_ends,
 )
+from routebook_spark.local_frame import local_frame
 from routebook_spark.tables import OPEN
 
 ARRIVAL_MS = 5000
@@ -70,7 +71,7 @@ def divergence(
     nodes = nodes_of_fleets(coverage)
     fleets = [fleet for each in nodes.values() for fleet in each]
     if len(fleets) == len(set(fleets)):  # nobody to compare anybody with
-        return coverage.sparkSession.createDataFrame([], schemas.DIVERGENCE)
+        return local_frame(coverage.sparkSession, schemas.DIVERGENCE, [])
     since_ms = 0
     if from_day is not None:
         since_ms = start_ms(from_day) - _MARGIN_MS

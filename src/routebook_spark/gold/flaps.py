@@ -47,13 +47,13 @@ def flaps(
     horizons = covers.groupBy(*NODE).agg(F.max("to_ms").alias("horizon_ms"))
     timed = on_common_clock(sessions, skew, "began_at", "ended_at")
     # Everything but the count of brokers on a node is per broker: rows are moved once.
-    stays = _with_moves(timed.join(F.broadcast(horizons), list(NODE)).repartition(*BROKER))
+    moving = _with_moves(timed.join(F.broadcast(horizons), list(NODE)).repartition(*BROKER))
     listed = known_parts(
         sessions, coverage, since="began_at", until="ended_at", seqs=("from_seq", "to_seq")
     )
     listings = on_common_clock(listed, skew, "began_at", "ended_at")
-    hours = _hours(_penalties(_days(stays, from_day)))
-    troubled = _troubled(stays, listings, from_day)
+    hours = _hours(_penalties(_days(moving, from_day)))
+    troubled = _troubled(moving, listings, from_day)
     blamed = _blamed(hours, troubled, _knowing(covers, from_day))
     named = blamed.withColumn("node", name_of("node"))
     return named.select(*schemas.FLAPS.fieldNames())
@@ -62,8 +62,8 @@ def flaps(
 # -- coming and going
 
 
-def _with_moves(stays: DataFrame) -> DataFrame:
-    """``stays`` with the times the broker came or went by them: ``moves``, at most two.
+def _with_moves(sessions: DataFrame) -> DataFrame:
+    """``sessions`` with the times the broker came or went by them: ``moves``, at most two.
 
     It came if it had gone before, at most a day ago, and not because the node lost sight of it.
     """
@@ -75,7 +75,7 @@ def _with_moves(stays: DataFrame) -> DataFrame:
         F.when(F.col("comes"), _move("began_ms", "from_seq", "began")),
         F.when(goes, _move("ended_ms", "to_seq", "cause")),
     )
-    return stays.withColumn("comes", comes).withColumn("moves", F.array_compact(moves))
+    return sessions.withColumn("comes", comes).withColumn("moves", F.array_compact(moves))
 
 
 def _move(at_ms: str, seq: str, cause: str) -> Column:
@@ -84,10 +84,10 @@ def _move(at_ms: str, seq: str, cause: str) -> Column:
     )
 
 
-def _days(stays: DataFrame, from_day: date | None) -> DataFrame:
+def _days(sessions: DataFrame, from_day: date | None) -> DataFrame:
     """Each move for its own day, and for the next, of which it is the history."""
     own = floor_ms("at_ms", DAY_MS)
-    moves = stays.select(*BROKER, "node", "horizon_ms", F.inline("moves"))
+    moves = sessions.select(*BROKER, "node", "horizon_ms", F.inline("moves"))
     days = moves.withColumn("day_ms", F.explode(F.array(own, own + DAY_MS)))
     return days.where(F.col("day_ms") >= start_ms(from_day))
 
@@ -192,14 +192,14 @@ def _knowing(covers: DataFrame, from_day: date | None) -> DataFrame:
     return each.groupBy("fleet", "hour_ms").agg(F.collect_list("span").alias("covers"))
 
 
-def _troubled(stays: DataFrame, listings: DataFrame, from_day: date | None) -> DataFrame:
+def _troubled(sessions: DataFrame, listings: DataFrame, from_day: date | None) -> DataFrame:
     """Hours of a node in which most of its brokers came or went."""
     since = F.greatest("began_ms", F.lit(start_ms(from_day)))
     until = F.greatest("began_ms", "ended_ms")
     hours = F.transform(_hours_of(since, until), lambda hour: _noted(hour, moved=0))
     listed = listings.where(since <= until).select(*BROKER, "node", F.inline(hours))
     moves = F.transform("moves", lambda m: _noted(floor_ms(m["at_ms"], HOUR_MS), moved=1))
-    moved = stays.select(*BROKER, "node", F.inline(moves)).where(
+    moved = sessions.select(*BROKER, "node", F.inline(moves)).where(
         F.col("hour_ms") >= start_ms(from_day)
     )
     each = listed.unionByName(moved)

@@ -1,4 +1,4 @@
-"""Groups: what nodes say of a broker as a whole, put together from the stays of its processes."""
+"""Groups: what nodes say of a broker as a whole, out of the sessions of its processes."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -67,7 +67,7 @@ def _entries(sessions: DataFrame, known: DataFrame, skew: DataFrame) -> DataFram
     replaced = (F.col("cause") == "replaced") & (waits_ms <= REPLACED_WITHIN_MS)
     of_broker = Window.partitionBy(*_BROKER).orderBy("broker_id")
     as_json = F.to_json(F.create_map(F.col("broker_id").cast("string"), "addr"))
-    stays = timed.withColumns(
+    told = timed.withColumns(
         {
             "replaced": F.coalesce(replaced, F.lit(False)),
             "place": F.dense_rank().over(of_broker),
@@ -79,7 +79,7 @@ def _entries(sessions: DataFrame, known: DataFrame, skew: DataFrame) -> DataFram
     goes = _entry("to_seq", "gone_ms", "ended_known", F.lit(""), begins=False)
     ends = F.col("to_seq").isNotNull() & ~F.col("replaced")
     both = F.array_compact(F.array(comes, F.when(ends, goes)))
-    return stays.select(*_GROUP, "place", F.inline(both))
+    return told.select(*_GROUP, "place", F.inline(both))
 
 
 def _entry(seq: str, at_ms: str, at_known: str, entry: Column, *, begins: bool) -> Column:

@@ -35,9 +35,11 @@ Fleets = Mapping[str, Sequence[str]]
 
 
 def nodes_of_fleets(coverage: DataFrame) -> Fleets:
-    rows = coverage.select("node", "fleet").distinct().collect()
-    names = sorted({row.node for row in rows})
-    return {name: sorted(row.fleet for row in rows if row.node == name) for name in names}
+    # Put together here: of rows that the driver holds no job is made.
+    found: dict[str, set[str]] = {}
+    for row in coverage.select("node", "fleet").collect():
+        found.setdefault(row.node, set()).add(row.fleet)
+    return {name: sorted(found[name]) for name in sorted(found)}
 
 
 # -- which days
@@ -61,9 +63,9 @@ def first_read(skew: DataFrame, day: date) -> date:
 
 
 def _days_off(skew: DataFrame, *, ahead: bool) -> int:
-    most = F.max("offset_ms") if ahead else -F.min("offset_ms")
-    (row,) = skew.agg(most.alias("ms")).collect()
-    return int(max(row.ms or 0, 0)) // DAY_MS
+    known = [row.offset_ms for row in skew.select("offset_ms").collect() if row.offset_ms]
+    most = max((offset if ahead else -offset for offset in known), default=0)
+    return int(max(most, 0)) // DAY_MS
 
 
 # -- claims

@@ -37,7 +37,7 @@ from routebook_spark.report.facts import (
     Spell,
 )
 from routebook_spark.report.incidents import incidents
-from routebook_spark.report.known import known_period
+from routebook_spark.report.known_period import known_period
 from routebook_spark.report.rows import (
     TOP,
     collected,

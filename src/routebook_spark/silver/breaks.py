@@ -23,6 +23,7 @@ from routebook.history.finding.witness import (
     LATEST_WINDOWS,
     LEAST_SILENCE_MS,
     SILENT_WINDOWS,
+    STALL_EDGES_MS,
     WINDOWS,
     WINDOWS_APART_MS,
 )
@@ -53,8 +54,8 @@ def _candidates(around: DataFrame, is_new: Column, known: DataFrame) -> DataFram
     since_ms = F.when(F.col("type") == "NodeStalled", F.col("data.from_ms")).when(
         F.col("type") == "RecordsLost", F.col("data.since_ms")
     )
-    # All records of one window are written at once, and count once.
-    said_at_ms = F.when(F.col("type").isin(*WINDOWS), F.col("wall_ms"))
+    # All records of one window are written at once, and count once; a stall cuts one short.
+    said_at_ms = F.when(F.col("type").isin(*WINDOWS, "NodeStalled"), F.col("wall_ms"))
     since_last_ms = F.abs(F.col("said_at_ms") - _before("said_at_ms", 1))
     said_ms = F.when(F.coalesce(since_last_ms >= WINDOWS_APART_MS, F.lit(True)), F.col("window_ms"))
     records = (
@@ -66,9 +67,11 @@ def _candidates(around: DataFrame, is_new: Column, known: DataFrame) -> DataFram
             "mono_ms",
             "type",
             said_at_ms.alias("said_at_ms"),
-            F.when(said_at_ms.isNotNull(), F.col("data.window_ms")).alias("window_ms"),
+            F.when(F.col("type").isin(*WINDOWS), F.col("data.window_ms")).alias("window_ms"),
             since_ms.alias("since_ms"),
             F.when(F.col("type") == "NodeStalled", F.col("data.to_ms")).alias("woke_ms"),
+            _slept().alias("slept"),
+            F.col("data.clock_ms").alias("clock_ms"),
         )
         .withColumns({"last": last, "said_ms": said_ms})
         .where(is_new)
@@ -109,11 +112,18 @@ def _before(name: str, back: int) -> Column:
     return F.expr(f"lag({name}, {back}) IGNORE NULLS OVER ({order})")
 
 
+def _slept() -> Column:
+    """Whether a node that says so slept; else its clock was set, and it listened all the time."""
+    paused = (F.col("data.longest_ms") >= STALL_EDGES_MS) | (F.col("data.clock_ms") == 0)
+    return F.coalesce(paused, F.lit(True))
+
+
 def _stalled() -> Column:
     return _found(
-        F.when(F.col("type") == "NodeStalled", STALLED),
+        F.when(F.col("type") == "NodeStalled", F.when(F.col("slept"), STALLED).otherwise(CLOCK)),
         before_ms=F.col("since_ms"),
         again_ms=F.col("woke_ms"),
+        clock_ms=F.when(~F.col("slept"), F.col("clock_ms")),
     )
 
 
@@ -179,9 +189,9 @@ def _found(
 def _while_listed(found: DataFrame, sessions: DataFrame) -> DataFrame:
     """Without silences in which no broker was listed."""
     silent = found.where(F.col("type") == SILENT).select(*WITNESS, "seq").distinct()
-    stays = sessions.select(*WITNESS, "from_seq", "to_seq")
+    spans = sessions.select(*WITNESS, "from_seq", "to_seq")
     listed = (
-        stays.join(F.broadcast(silent), list(WITNESS))
+        spans.join(F.broadcast(silent), list(WITNESS))
         .where("from_seq < seq AND (to_seq IS NULL OR to_seq >= seq)")
         .select(*WITNESS, "seq")
         .distinct()

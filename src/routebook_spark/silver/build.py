@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from routebook_spark import schemas, tables
 from routebook_spark.bronze.gap_table import gaps_in, gaps_since, write_gaps
 from routebook_spark.bronze.segments import were_taken
-from routebook_spark.local_frame import local_frame
+from routebook_spark.local_frame import held_by_driver, local_frame
 from routebook_spark.schemas import WITNESS
 from routebook_spark.silver import groups, suspects, versions
 from routebook_spark.silver.breaks import node_breaks
@@ -24,7 +24,7 @@ from routebook_spark.silver.groups import GROUP, broker_groups
 from routebook_spark.silver.members import MEMBER, member_sessions
 from routebook_spark.silver.members import TYPES as MEMBER_TYPES
 from routebook_spark.silver.new_records import NewRecords
-from routebook_spark.silver.node_marks import node_facts, node_marks, node_turns, record_ends
+from routebook_spark.silver.node_events import node_events, node_facts, node_turns, record_ends
 from routebook_spark.silver.sessions import broker_sessions
 from routebook_spark.silver.skew import clock_days, clock_samples, clock_sightings
 from routebook_spark.silver.suspects import suspect_times
@@ -33,12 +33,12 @@ from routebook_spark.tables import Lake, Table
 from routebook_spark.witnesses import Witness, witness_of
 
 NODE_GAPS = Table("node_gaps", schemas.GAPS)
-NODE_MARKS = Table("node_marks", schemas.NODE_MARKS)
+NODE_EVENTS = Table("node_events", schemas.NODE_EVENTS)
 NODE_BREAKS = Table("node_breaks", schemas.NODE_BREAKS)
 BROKER_GROUPS = Table("broker_groups", schemas.BROKER_GROUPS, ("until_day",))
 CLOCK_SIGHTINGS = Table("clock_sightings", schemas.CLOCK_SIGHTINGS)
 CLOCK_DAYS = Table("clock_days", schemas.CLOCK_DAYS, ("day",))
-INTERNAL = (NODE_GAPS, NODE_MARKS, NODE_BREAKS, BROKER_GROUPS, CLOCK_SIGHTINGS, CLOCK_DAYS)
+INTERNAL = (NODE_GAPS, NODE_EVENTS, NODE_BREAKS, BROKER_GROUPS, CLOCK_SIGHTINGS, CLOCK_DAYS)
 """What the next build goes on from."""
 
 HEARTBEATS = ("HeartbeatGaps",)
@@ -59,8 +59,8 @@ def silver_stages(lake: Lake, new: NewRecords) -> Iterator[Stage]:
         return
     events = lake.read(tables.EVENTS)
     yield NODE_GAPS, partial(_build_gaps, lake, new)
-    ends = _local(record_ends(new.events(events)))
-    yield NODE_MARKS, partial(_build_marks, lake, new, ends)
+    ends = held_by_driver(record_ends(new.events(events)))
+    yield NODE_EVENTS, partial(_build_node_events, lake, new, ends)
     nodes = _nodes(lake, new, ends)
     # What is said of brokers, asked for by three tables. Beside what is said of topics and of
     # heartbeats, which is not in it, it is little.
@@ -80,7 +80,7 @@ def silver_stages(lake: Lake, new: NewRecords) -> Iterator[Stage]:
 
 @dataclass(frozen=True, slots=True)
 class _Nodes:
-    """What the marks of the nodes mean; a few rows.
+    """What happened to the nodes, and what it means; a few rows.
 
     ``last`` is the last record of each witness.
     """
@@ -97,18 +97,18 @@ def _build_gaps(lake: Lake, new: NewRecords) -> None:
     write_gaps(lake, NODE_GAPS, gaps)
 
 
-def _build_marks(lake: Lake, new: NewRecords, ends: DataFrame) -> None:
+def _build_node_events(lake: Lake, new: NewRecords, ends: DataFrame) -> None:
     around = new.days(lake.read(tables.EVENTS)).where(new.touched())
-    known = new.earlier(lake.read(NODE_MARKS))
-    marks = node_marks(new.records(around), ends=ends, around=around, known=known)
-    lake.replace(NODE_MARKS, marks, where=new.where_records())
+    known = new.earlier(lake.read(NODE_EVENTS))
+    own = node_events(new.records(around), ends=ends, around=around, known=known)
+    lake.replace(NODE_EVENTS, own, where=new.where_records())
 
 
 def _nodes(lake: Lake, new: NewRecords, ends: DataFrame) -> _Nodes:
     touched = new.touched()
-    marks, gaps = lake.read(NODE_MARKS).where(touched), lake.read(NODE_GAPS).where(touched)
-    turns = _local(node_turns(marks, gaps))
-    return _Nodes(turns, _local(node_facts(turns)), ends.select(*WITNESS, "last.*"))
+    own, gaps = lake.read(NODE_EVENTS).where(touched), lake.read(NODE_GAPS).where(touched)
+    turns = held_by_driver(node_turns(own, gaps))
+    return _Nodes(turns, held_by_driver(node_facts(turns)), ends.select(*WITNESS, "last.*"))
 
 
 def _build_breaks(lake: Lake, new: NewRecords) -> None:
@@ -272,15 +272,6 @@ def _of_types(events: DataFrame, types: tuple[str, ...]) -> DataFrame:
     return events.where(F.col("type").isin(*types))
 
 
-def _local(rows: DataFrame) -> DataFrame:
-    """A few rows for each node, held by the driver: used again and again, and dear to make.
-
-    Through Arrow they become part of the plan. A list of rows takes a Python process to read, each
-    time it is used.
-    """
-    return rows.sparkSession.createDataFrame(rows.toArrow(), rows.schema)
-
-
 # -- of a few events, without tables
 
 
@@ -299,10 +290,10 @@ def silver_of(events: DataFrame, gaps: DataFrame) -> Silver:
     For events that fit a notebook: what the frames share is held until they are gone.
     """
     none = partial(local_frame, events.sparkSession, rows=())
-    ends = _local(record_ends(events))
-    marks = node_marks(events, ends=ends, around=events, known=none(schemas.NODE_MARKS))
-    turns = _local(node_turns(marks, gaps))
-    facts, last = _local(node_facts(turns)), ends.select(*WITNESS, "last.*")
+    ends = held_by_driver(record_ends(events))
+    own = node_events(events, ends=ends, around=events, known=none(schemas.NODE_EVENTS))
+    turns = held_by_driver(node_turns(own, gaps))
+    facts, last = held_by_driver(node_facts(turns)), ends.select(*WITNESS, "last.*")
     told, heartbeats = _told(events), _of_types(events, HEARTBEATS)
     no_groups = none(schemas.BROKER_GROUPS)
     lives = broker_groups(

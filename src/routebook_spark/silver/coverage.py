@@ -18,7 +18,7 @@ from routebook_spark import schemas
 from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.breaks import BREAKS, CLOCK, STALLED, clock_epochs, epoch_of
 from routebook_spark.silver.intervals import until_day
-from routebook_spark.silver.node_marks import BREAK_RANK, FIRST, MISSING, RECORD_RANK
+from routebook_spark.silver.node_events import BREAK_RANK, FIRST, MISSING, RECORD_RANK
 
 
 def node_coverage(turns: DataFrame, breaks: DataFrame, last: DataFrame) -> DataFrame:
@@ -90,7 +90,7 @@ def _ends() -> Column:
 
 
 def _end_at() -> Column:
-    """When it was last to be believed, by what the mark that ends it says."""
+    """When it was last to be believed, by what the event that ends it says."""
     return F.when(F.col("type") == "NodeStopped", F.col("at")).otherwise(
         F.coalesce("before_at", "loss_at")
     )

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.intervals import until_day
-from routebook_spark.silver.node_marks import doubted_since
+from routebook_spark.silver.node_events import doubted_since
 
 GROUP = (*WITNESS, "cluster", "broker")
 TYPES = (

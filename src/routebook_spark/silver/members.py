@@ -12,7 +12,7 @@ from routebook.heartbeats import DEFAULT_TIMEOUT_MS
 from routebook_spark.schemas import WITNESS
 from routebook_spark.silver.groups import GROUP
 from routebook_spark.silver.intervals import until_day
-from routebook_spark.silver.node_marks import doubted_since
+from routebook_spark.silver.node_events import doubted_since
 
 MEMBER = (*GROUP, "broker_id", "addr")
 TYPES = (

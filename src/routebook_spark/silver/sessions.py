@@ -1,4 +1,4 @@
-"""Sessions: the stays of brokers in the tables of a node, with their heartbeats and topics.
+"""Sessions of brokers in the tables of a node, with their heartbeats and topics.
 
 Gaps between heartbeats are counted by their length rounded to 100 ms (``gap_counts``), so that the
 counts of a session that goes on can be added to. Percentiles are taken from these counts: the
@@ -19,11 +19,11 @@ from routebook_spark.silver.suspects import UNCONFIRMED
 
 STEP_MS = 100
 _NEVER = (1 << 63) - 1  # the number of a record that does not come
-_SESSION = (*WITNESS, "broker_id", "from_seq")  # one record begins one stay of an id
+_SESSION = (*WITNESS, "broker_id", "from_seq")  # one record begins one session of an id
 
 
 def broker_sessions(
-    stays: DataFrame,
+    sessions: DataFrame,
     heartbeats: DataFrame,
     suspects: DataFrame,
     last: DataFrame,
@@ -31,16 +31,16 @@ def broker_sessions(
     *,
     earlier: DataFrame,
 ) -> DataFrame:
-    """``stays`` with their heartbeats: those counted ``earlier``, and new ones.
+    """``sessions`` with their heartbeats: those counted ``earlier``, and new ones.
 
-    ``suspects`` are all there were in these stays; ``last`` is the last record of each node, and
-    ``versions`` are the routes that were, or are, true when the stays end.
+    ``suspects`` are all there were in these sessions; ``last`` is the last record of each node, and
+    ``versions`` are the routes that were, or are, true when the sessions end.
     """
-    counted = _counts(stays, heartbeats, earlier)
-    doubted = _doubted(stays, suspects, last)
+    counted = _counts(sessions, heartbeats, earlier)
+    doubted = _doubted(sessions, suspects, last)
     heard = F.coalesce("heartbeats", F.lit(0))
     return (
-        _with_topics(stays, versions)
+        _with_topics(sessions, versions)
         .join(counted, list(_SESSION), "left")
         .join(doubted, list(_SESSION), "left")
         .join(F.broadcast(last.select(*WITNESS, F.col("seq").alias("last_seq"))), list(WITNESS))
@@ -58,8 +58,8 @@ def broker_sessions(
     )
 
 
-def _counts(stays: DataFrame, heartbeats: DataFrame, earlier: DataFrame) -> DataFrame:
-    spans = stays.select(*MEMBER, "from_seq", "to_seq")
+def _counts(sessions: DataFrame, heartbeats: DataFrame, earlier: DataFrame) -> DataFrame:
+    spans = sessions.select(*MEMBER, "from_seq", "to_seq")
     new = (
         heartbeats.select(*MEMBER, "seq", "data.gaps_ms")
         .join(F.broadcast(spans), list(MEMBER))
@@ -87,8 +87,8 @@ def _counts(stays: DataFrame, heartbeats: DataFrame, earlier: DataFrame) -> Data
     )
 
 
-def _with_topics(stays: DataFrame, versions: DataFrame) -> DataFrame:
-    """``topics``: how many the broker had when a stay ended, or has; null when none is known of.
+def _with_topics(sessions: DataFrame, versions: DataFrame) -> DataFrame:
+    """``topics``: how many the broker had when a session ended, or has; null when none is known of.
 
     Beginnings and ends are added up by record before they are put in order: a record speaks of up
     to a thousand topics.
@@ -104,7 +104,7 @@ def _with_topics(stays: DataFrame, versions: DataFrame) -> DataFrame:
         .groupBy(*GROUP, "seq")
         .agg(F.sum("step").alias("step"))
     )
-    ends = stays.withColumn("seq", F.coalesce("to_seq", F.lit(_NEVER)))
+    ends = sessions.withColumn("seq", F.coalesce("to_seq", F.lit(_NEVER)))
     rows = ends.unionByName(steps, allowMissingColumns=True)
     in_order = Window.partitionBy(*GROUP).orderBy("seq")
     there = F.sum("step").over(in_order.rangeBetween(Window.unboundedPreceding, -1))
@@ -126,7 +126,7 @@ def _percentile(part: float) -> Column:
     return F.aggregate("gap_counts", nothing, add)["gap_ms"]
 
 
-def _doubted(stays: DataFrame, suspects: DataFrame, last: DataFrame) -> DataFrame:
+def _doubted(sessions: DataFrame, suspects: DataFrame, last: DataFrame) -> DataFrame:
     """Restarts of the node that were survived, and how long it took to be heard of again."""
     doubts = suspects.where(F.col("kind") == UNCONFIRMED).select(
         *MEMBER, F.col("from_seq").alias("seq"), "from_at", "to_at"
@@ -134,7 +134,7 @@ def _doubted(stays: DataFrame, suspects: DataFrame, last: DataFrame) -> DataFram
     until_at = F.coalesce("to_at", "last_at")
     lasted_s = (F.unix_millis(until_at) - F.unix_millis("from_at")) / 1000
     return (
-        doubts.join(F.broadcast(stays.select(*MEMBER, "from_seq", "to_seq")), list(MEMBER))
+        doubts.join(F.broadcast(sessions.select(*MEMBER, "from_seq", "to_seq")), list(MEMBER))
         .where("from_seq <= seq AND (to_seq IS NULL OR seq < to_seq)")
         .join(F.broadcast(last.select(*WITNESS, F.col("at").alias("last_at"))), list(WITNESS))
         .groupBy(*_SESSION)

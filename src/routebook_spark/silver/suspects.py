@@ -4,7 +4,7 @@
 ``held``         silent for so long that it would have been let go, had not too many fallen silent
                  at once; until it was heard of again, or the guard let go
 
-Neither outlasts the stay of the broker, or the run of the node.
+Neither outlasts the session of the broker, or the run of the node.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -31,7 +31,7 @@ _BEGINS, _GOES_ON, _ENDS = "begins", "goes_on", "ends"
 def suspect_times(
     events: DataFrame,
     heartbeats: DataFrame,
-    stays: DataFrame,
+    sessions: DataFrame,
     facts: DataFrame,
     *,
     earlier: DataFrame,
@@ -50,20 +50,20 @@ def suspect_times(
     )
     held = _held(events).unionByName(begun.where(F.col("kind") == HELD))
     said = (
-        _recovered(stays, facts)
+        _recovered(sessions, facts)
         .unionByName(held, allowMissingColumns=True)
         .unionByName(begun.where(F.col("kind") == UNCONFIRMED), allowMissingColumns=True)
         .unionByName(_restated(events), allowMissingColumns=True)
         .unionByName(_heard(events), allowMissingColumns=True)
         .unionByName(_heard_again(heartbeats, held), allowMissingColumns=True)
     )
-    return _spans(said, stays, facts)
+    return _spans(said, sessions, facts)
 
 
 # -- what raises doubts, and what ends them
 
 
-def _recovered(stays: DataFrame, facts: DataFrame) -> DataFrame:
+def _recovered(sessions: DataFrame, facts: DataFrame) -> DataFrame:
     """Members that were there when their node started, knowing them from before."""
 
     def survived(start: Column) -> Column:
@@ -72,7 +72,7 @@ def _recovered(stays: DataFrame, facts: DataFrame) -> DataFrame:
         return after & before_end & ~start["cold"]
 
     return (
-        stays.join(F.broadcast(facts.select(*WITNESS, "starts")), list(WITNESS))
+        sessions.join(F.broadcast(facts.select(*WITNESS, "starts")), list(WITNESS))
         .withColumn("start", F.explode(F.filter("starts", survived)))
         .select(
             *MEMBER,
@@ -150,8 +150,8 @@ def _heard_again(heartbeats: DataFrame, held: DataFrame) -> DataFrame:
 # -- from one to the other
 
 
-def _spans(said: DataFrame, stays: DataFrame, facts: DataFrame) -> DataFrame:
-    stay = stays.select(*MEMBER, "from_seq", "to_seq", "ended_at", "told_at")
+def _spans(said: DataFrame, sessions: DataFrame, facts: DataFrame) -> DataFrame:
+    spans = sessions.select(*MEMBER, "from_seq", "to_seq", "ended_at", "told_at")
     by_seq = Window.partitionBy(*MEMBER, "from_seq", "kind").orderBy("seq")
     doubted_already = F.coalesce(F.lag("says").over(by_seq) != _ENDS, F.lit(False))
     next_said = F.lead(_end("seq", F.coalesce("end_at", "at"), "at")).over(by_seq)
@@ -159,7 +159,7 @@ def _spans(said: DataFrame, stays: DataFrame, facts: DataFrame) -> DataFrame:
     released = F.when(F.col("kind") == HELD, _first_after("releases", "at"))
     end = F.least(next_said, left, released, _first_after("starts", "end_at"))
     return (
-        said.join(F.broadcast(stay), list(MEMBER))
+        said.join(F.broadcast(spans), list(MEMBER))
         .where(holds(F.col("seq")))
         .withColumn("repeats", (F.col("says") == _GOES_ON) & doubted_already)
         .where("NOT repeats")

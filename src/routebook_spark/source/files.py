@@ -26,7 +26,7 @@ _KNOWN = b'{"v":%d,' % VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Position:
     """The line of record ``seq`` began at ``byte`` of the active segment, and still may."""
 
     seq: int
@@ -37,12 +37,12 @@ class Mark:
 class Reach:
     """A journal can be read up to record ``seq``; ``fault`` says why not further, if it cannot.
 
-    ``mark`` is where that record begins, if in the active segment. ``shrunk``: the journal ends
+    ``position`` is where that record begins, if in the active segment. ``shrunk``: the journal ends
     before what had been read of it.
     """
 
     seq: int
-    mark: Mark | None = None
+    position: Position | None = None
     fault: str = ""
     shrunk: bool = False
 
@@ -54,7 +54,7 @@ class Piece:
     folder: Path
     after_seq: int
     to_seq: int
-    mark: Mark | None = None
+    position: Position | None = None
 
 
 def reach_of(
@@ -62,7 +62,7 @@ def reach_of(
     after_seq: int,
     *,
     most_bytes: int | None,
-    mark: Mark | None = None,
+    position: Position | None = None,
     patience_s: float = 0.0,
 ) -> Reach:
     """How far to read on from record ``after_seq``.
@@ -71,7 +71,7 @@ def reach_of(
     whole is a fault when nobody has written it for ``patience_s``; until then it is being copied.
     """
     try:
-        return _reach(folder, after_seq, most_bytes, mark, patience_s)
+        return _reach(folder, after_seq, most_bytes, position, patience_s)
     except (OSError, JournalError) as error:
         return Reach(after_seq, fault=_said(folder, error))
 
@@ -91,7 +91,7 @@ def removed_upto(folder: Path) -> int:
     return 0 if removed is None else removed.last_seq
 
 
-def pieces(folder: Path, after_seq: int, to_seq: int, mark: Mark | None) -> Iterator[Piece]:
+def pieces(folder: Path, after_seq: int, to_seq: int, position: Position | None) -> Iterator[Piece]:
     """One for each file. Raises JournalError."""
     passed = max(after_seq, removed_upto(folder))
     for span in _full(list_folder(folder)):
@@ -100,7 +100,9 @@ def pieces(folder: Path, after_seq: int, to_seq: int, mark: Mark | None) -> Iter
             yield Piece(folder, passed, upto)
             passed = upto
     if passed < to_seq:
-        yield Piece(folder, passed, to_seq, mark if mark and mark.seq == passed else None)
+        yield Piece(
+            folder, passed, to_seq, position if position and position.seq == passed else None
+        )
 
 
 def lines_in(piece: Piece) -> Iterator[bytes]:
@@ -132,7 +134,11 @@ def first_line(folder: Path) -> bytes | None:
 
 
 def _reach(
-    folder: Path, after_seq: int, most_bytes: int | None, mark: Mark | None, patience_s: float
+    folder: Path,
+    after_seq: int,
+    most_bytes: int | None,
+    position: Position | None,
+    patience_s: float,
 ) -> Reach:
     passed = max(after_seq, removed_upto(folder))
     found, taken, last = after_seq, 0, 0
@@ -155,7 +161,7 @@ def _reach(
     if most_bytes is not None and taken >= most_bytes:
         return Reach(found)
     left = None if most_bytes is None else most_bytes - taken
-    end, active_last, fault = _end_of_active(folder, passed, left, mark)
+    end, active_last, fault = _end_of_active(folder, passed, left, position)
     if fault or end is not None:
         return Reach(max(found, end.seq if end else 0), end, fault)
     last = max(last, active_last)
@@ -283,8 +289,8 @@ def _newer_fault(path: Path, number: int, version: int) -> str:
 
 
 def _end_of_active(
-    folder: Path, after_seq: int, most_bytes: int | None, mark: Mark | None
-) -> tuple[Mark | None, int, str]:
+    folder: Path, after_seq: int, most_bytes: int | None, position: Position | None
+) -> tuple[Position | None, int, str]:
     """Where to read to, the last record before ``after_seq`` in it, and why not further."""
     try:
         file = (folder / ACTIVE).open("rb")
@@ -292,8 +298,8 @@ def _end_of_active(
         return None, 0, ""
     with file:
         begin, before = None, after_seq
-        if mark and mark.seq == after_seq:
-            begin = _after_mark(file, mark)
+        if position and position.seq == after_seq:
+            begin = _after_position(file, position)
         if begin is None:
             begin, before = _after_seq(file, after_seq)
         file.seek(begin)
@@ -307,7 +313,7 @@ def _end_of_active(
             if most_bytes is not None and end and taken + len(line) > most_bytes:
                 break
             if seq is not None and seq > after_seq:
-                end = Mark(seq, begin + taken)
+                end = Position(seq, begin + taken)
             taken += len(line)
         return end, before, ""
 
@@ -318,11 +324,11 @@ def _number(file: BinaryIO, line: bytes) -> int:
     return next(i for i, other in enumerate(file, 1) if other == line)
 
 
-def _after_mark(file: BinaryIO, mark: Mark) -> int | None:
-    """Where the line after that of ``mark`` begins; None when that is not there."""
-    file.seek(mark.byte)
+def _after_position(file: BinaryIO, position: Position) -> int | None:
+    """Where the line after that of ``position`` begins; None when that is not there."""
+    file.seek(position.byte)
     line = file.readline()
-    return file.tell() if line.endswith(b"\n") and _seq_of(line) == mark.seq else None
+    return file.tell() if line.endswith(b"\n") and _seq_of(line) == position.seq else None
 
 
 def _after_seq_in(folder: Path, seq: int | None) -> tuple[int, int]:
@@ -358,14 +364,14 @@ def _seq_of(line: bytes) -> int | None:
 
 
 def _marked_lines(piece: Piece) -> Iterator[bytes] | None:
-    """From the mark on; None when the segment has been closed since."""
-    if piece.mark is None:
+    """From the position on; None when the segment has been closed since."""
+    if piece.position is None:
         return None
     try:
         file = (piece.folder / ACTIVE).open("rb")
     except OSError:
         return None
-    begin = _after_mark(file, piece.mark)
+    begin = _after_position(file, piece.position)
     if begin is None:
         file.close()
         return None

@@ -25,8 +25,8 @@ from pyspark.sql.streaming.datasource import (
 
 from routebook.journal.errors import JournalError
 from routebook_spark.source.files import (
-    Mark,
     Piece,
+    Position,
     Reach,
     first_line,
     last_seq,
@@ -73,8 +73,8 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._max_bytes = _max_bytes(options.get("max_bytes"))
         self._fleet = options.get("fleet", "")
         self._tells = _tells(options.get("on_fault"))
-        self._marks: dict[str, dict[int, Mark]] = {}  # by folder and record
-        self._news: dict[str, tuple[int, float]] = {}  # by folder: last record, since when
+        self._positions: dict[str, dict[int, Position]] = {}  # by folder and record
+        self._latest: dict[str, tuple[int, float]] = {}  # by folder: last record, since when
         self._target: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -148,26 +148,28 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._with_silence(name, replace(place, seq=seq), owner)
 
     def _reach(self, name: str, folder: Path, after_seq: int, share: int | None) -> Reach:
-        marks = self._marks.get(name, {})
+        positions = self._positions.get(name, {})
         reach = reach_of(
             folder,
             after_seq,
             most_bytes=share,
-            mark=marks.get(after_seq),
+            position=positions.get(after_seq),
             patience_s=0.0 if self._target is not None else PATIENCE_S,
         )
-        marks = {after_seq: marks[after_seq]} if after_seq in marks else {}
-        self._marks[name] = marks if reach.mark is None else {**marks, reach.seq: reach.mark}
+        positions = {after_seq: positions[after_seq]} if after_seq in positions else {}
+        self._positions[name] = (
+            positions if reach.position is None else {**positions, reach.seq: reach.position}
+        )
         return reach
 
     def _with_silence(self, name: str, place: Place, owner: Owner) -> Place:
         """Noted when nothing came for a while, and again when it was twice as long."""
         if not self._tells or self._target is not None:
             return place  # what is read of the past says nothing of now
-        seq, since_s = self._news.get(name, (-1, 0.0))
+        seq, since_s = self._latest.get(name, (-1, 0.0))
         now_s = time.monotonic()
         if seq != place.seq:
-            self._news[name] = (place.seq, now_s)
+            self._latest[name] = (place.seq, now_s)
             return replace(place, quiet_ms=0) if place.quiet_ms else place
         quiet_ms = round((now_s - since_s) * 1000)
         if not place.fault and quiet_ms >= max(QUIET_MS, 2 * place.quiet_ms):
@@ -189,9 +191,9 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [*found, JournalPartition(notes=tuple(notes))] if notes else found
 
     def _pieces(self, name: str, after_seq: int, to_seq: int) -> Iterable[Piece]:
-        mark = self._marks.get(name, {}).get(after_seq)
+        position = self._positions.get(name, {}).get(after_seq)
         try:
-            return list(pieces(self._root.base / name, after_seq, to_seq, mark))
+            return list(pieces(self._root.base / name, after_seq, to_seq, position))
         except (JournalError, OSError) as error:
             if not self._tells:
                 raise

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from interop.support.peers import LOGBACK, NEW, OLD, java_command, peer_path
-from interop.support.ports import free_broker_port
 from interop.support.processes import Program
+from support.ports import free_broker_port
 
 # Both releases reach into the JDK for direct buffers; JDK 17 wants to be told.
 JDK_ACCESS = (
@@ -67,7 +67,9 @@ class Broker:
         for program in ("broker", "namesrv", "tools"):
             (folder / "conf" / f"logback_{program}.xml").write_text(LOGBACK)
         configuration_file = folder / "broker.conf"
-        configuration_file.write_text("".join(f"{k}={v}\n" for k, v in configuration.items()))
+        # One without a value is left to the broker, which tells "" from nothing.
+        lines = [f"{key}={value}\n" for key, value in configuration.items() if value]
+        configuration_file.write_text("".join(lines))
         command = java_command(
             [peer_path(f"broker-{version}")],
             "org.apache.rocketmq.broker.BrokerStartup",

@@ -44,8 +44,10 @@ class Launcher:
         while self._started:
             self._started.pop().kill()
 
-    def node(self, properties: Mapping[str, str] | None = None) -> NameServerProcess:
-        return self._keep(Node(self._new_folder("node"), properties or {}))
+    def node(
+        self, properties: Mapping[str, str] | None = None, *, port: int | None = None
+    ) -> NameServerProcess:
+        return self._keep(Node(self._new_folder("node"), properties or {}, port))
 
     def java_name_server(
         self, properties: Mapping[str, str] | None = None, *, version: str = NEW
@@ -118,8 +120,8 @@ class Launcher:
         command = driver_command(name, arguments, client=client, home=home, properties=defined)
         return self._run(name, command, home)
 
-    def go_probe(self, namesrv: str, topic: str, messages: int) -> str:
-        options = ["-namesrv", namesrv, "-topic", topic, "-count", str(messages)]
+    def go_probe(self, namesrv: str, topic: str, messages: int, *more: str) -> str:
+        options = ["-namesrv", namesrv, "-topic", topic, "-count", str(messages), *more]
         return self._run("Go", [str(peer_path("go", "probe")), *options], self._new_folder("go"))
 
     def node_js_probe(self, namesrv: str, topic: str, messages: int) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from interop.support.peers import LOGBACK, NEW, NO_TLS, java_command, peer_path
-from interop.support.ports import free_port
 from interop.support.processes import Program
+from support.ports import free_port
 
 
 class NameServerProcess:
@@ -16,10 +16,12 @@ class NameServerProcess:
     host = "127.0.0.1"
     ready_text: ClassVar[str]
 
-    def __init__(self, folder: Path, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, properties: Mapping[str, str], port: int | None = None
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.port = free_port()
+        self.port = port or free_port()
         self._properties = properties
         self.properties_file = folder / "namesrv.properties"
         lines = [f"{key}={value}\n" for key, value in self._file_content().items()]
@@ -82,7 +84,10 @@ class Node(NameServerProcess):
 
     def _command(self) -> list[str]:
         command = [sys.executable, "-m", "routebook", "serve", "-c", str(self.properties_file)]
-        return [*command, "--listen-port", str(self.port), "--bind-address", self.host]
+        listen = ["--listen-port", str(self.port), "--bind-address", self.host]
+        if "gatewayPort" not in self._properties:
+            listen += ["--gateway-port", "0"]
+        return [*command, *listen]
 
 
 class JavaNameServer(NameServerProcess):

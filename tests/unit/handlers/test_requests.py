@@ -1,5 +1,7 @@
 """Every other request a node answers."""
 
+from typing import Any
+
 import pytest
 
 from routebook.handlers.dispatch import HANDLERS, REJECTIONS
@@ -9,8 +11,9 @@ from support.builders import broker_fields, registration_body
 from support.desk import Desk
 
 
-def test_all_codes_of_the_protocol_have_a_handler_but_the_one_we_send() -> None:
-    assert set(HANDLERS) == set(RequestCode) - {RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE}
+def test_all_codes_of_the_protocol_have_a_handler_but_those_we_send() -> None:
+    sent = {RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, RequestCode.ROUTEBOOK_ROUTES}
+    assert set(HANDLERS) == set(RequestCode) - sent
     assert sum(code < RequestCode.ROUTEBOOK_HEALTH for code in HANDLERS) == 23
 
 
@@ -220,7 +223,8 @@ def test_system_topics_are_names_and_a_broker_to_ask() -> None:
     ],
 )
 def test_lists_can_be_switched_off(code: RequestCode, setting: str) -> None:
-    reply = Desk(**{setting: False}).ask(code, {"cluster": "c1"})
+    settings: dict[str, Any] = {setting: False}
+    reply = Desk(**settings).ask(code, {"cluster": "c1"})
     assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, "disable")
 
 

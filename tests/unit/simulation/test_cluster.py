@@ -57,14 +57,14 @@ def test_faults_last_within_their_bounds_and_come_about_as_often_as_told() -> No
 def test_every_index_has_an_address_of_its_own() -> None:
     addresses = {spare_address(i) for i in range(70_000)}
     assert len(addresses) == 70_000
-    assert spare_address(0) == "10.0.0.1:10911"
-    assert spare_address(69_999) == "10.1.17.112:10911"
+    assert spare_address(0) == "127.1.0.1:10911"
+    assert spare_address(69_999) == "127.2.17.112:10911"
 
 
 def view(
     name: str, state: State = "up", *, writable: bool = True, registered: int = 2
 ) -> BrokerView:
-    return BrokerView(name, "10.0.0.1:10911", 0, state, writable, 5, registered, 2, None)
+    return BrokerView(name, "127.1.0.1:10911", 0, state, writable, 5, registered, 2, None)
 
 
 def drawn(views: list[BrokerView], rows: int) -> list[str]:

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from routebook.slices import finished
 from routebook.wire import fastjson
 from routebook.wire.errors import DialectError
 
@@ -78,4 +79,4 @@ def test_strings_are_escaped_as_fastjson_does(text: str, default: bytes, standar
 @pytest.mark.parametrize("texts", [[], ["a"], ["a", "b"], ['q"', "b"], ["é", "\n"], ['","', "x"]])
 def test_a_list_is_its_strings_joined(texts: list[str]) -> None:
     expected = b"[" + b",".join(fastjson.quoted(text) for text in texts) + b"]"
-    assert fastjson.quoted_list(texts) == expected
+    assert finished(fastjson.quoted_list_slices(texts)) == expected

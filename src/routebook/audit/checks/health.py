@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from routebook.audit.findings import Finding, Severity, examples
-from routebook.audit.health import Health, LastStall, RelayReport, Report, is_foreign
+from routebook.audit.health import Health, LastStall, RelayReport, Report
 from routebook.audit.survey import Survey
-from routebook.client.errors import NameServerError, NodeError
+from routebook.client.errors import NameServerError, NodeError, is_foreign
 from routebook.wire.address import Address
 from routebook.words import counted, span, to_second
 

@@ -14,18 +14,22 @@ from rich.console import Group, RenderableType
 from routebook.cli.errors import NO, Negative
 from routebook.cli.history import events
 from routebook.cli.history import routes as views
-from routebook.cli.history.routes import Origin
-from routebook.cli.history.sources import Source, sources
+from routebook.cli.history.sources import sources
 from routebook.cli.nameservers import Asking, asking_options
 from routebook.cli.output import Output, json_option, say, warn
 from routebook.cli.progress import OnProgress, progress_shown
+from routebook.documents.history import events as happenings
+from routebook.documents.history import routes
+from routebook.documents.history.answering import Answering, broker_names
 from routebook.history import questions
 from routebook.history.comparing.comparison import comparison_of
-from routebook.history.finding.journals import AfterJournal, BeforeJournal, Journal
+from routebook.history.finding.journals import Journal
+from routebook.history.finding.recent import Source
 from routebook.history.questions import period
 from routebook.history.telling.explain import merged
 from routebook.history.times import AtTime, BadTime, Moment, parse
 from routebook.journal.errors import JournalError
+from routebook.journal.view import View
 
 Found = TypeVar("Found")
 
@@ -48,41 +52,26 @@ def _moment_option(
     return click.option(flag, name, callback=_moment, metavar="TIME", **more)
 
 
-class _Answering:
-    """The journals a question goes to, and what kept them from answering it."""
+class _Answering(Answering):
+    """What keeps all journals from answering ends the command."""
 
     def __init__(self, asked: Sequence[Source], told: OnProgress) -> None:
-        self.troubles: list[str] = []
         try:
-            self.journals = [source.journal(told) for source in asked]
+            super().__init__(asked, told)
         except JournalError as error:
             raise Negative(str(error)) from error
-        self.origins = [
-            Origin(journal.node, source.name, journal.partial)
-            for journal, source in zip(self.journals, asked, strict=True)
-        ]
 
     def each(self, ask: Callable[[Journal], Found]) -> list[Found]:
-        """What each journal answers; raises Negative when none does."""
-        answers: list[Found] = []
-        for journal in self.journals:
-            try:
-                answers.append(ask(journal))
-            except (BeforeJournal, AfterJournal) as error:
-                self.troubles.append(str(error))
-            except JournalError as error:
-                raise Negative(str(error)) from error
-        if not answers:
-            raise Negative("; ".join(self.troubles))
-        return answers
+        try:
+            return super().each(ask)
+        except JournalError as error:
+            raise Negative(str(error)) from error
 
     def complain(self) -> None:
         """Say what is damaged; exit code 1 if anything is."""
-        for journal in self.journals:
-            self.troubles += (f"{journal.node}: {each}" for each in journal.damage.sentences())
-        for trouble in self.troubles:
+        for trouble in (troubles := self.all_troubles()):
             warn(f"{trouble}")
-        if self.troubles:
+        if troubles:
             raise click.exceptions.Exit(NO)
 
 
@@ -163,7 +152,7 @@ def route(output: Output, asked: list[Source], topic: str, moment: Moment) -> No
     _show(
         output,
         Group(*views.routes(topic, moment, answers)),
-        views.routes_document(topic, moment, answers, answering.origins),
+        routes.routes_document(topic, moment, answers, answering.origins),
     )
     answering.complain()
     if not any(answer.shows_route for answer in answers):
@@ -194,7 +183,7 @@ def diff(
     _show(
         output,
         Group(*views.changes(begin, end, answers)),
-        views.changes_document(begin, end, answers, answering.origins),
+        routes.changes_document(begin, end, answers, answering.origins),
     )
     answering.complain()
 
@@ -218,11 +207,11 @@ def topic_(
             )
         )
     if not any(v.parts for _, versions in answers for v in versions):
-        raise Negative(f"no route for {topic} is known of {views.time_told(answering.journals)}")
+        raise Negative(str(answering.unknown(f"no route for {topic}", topic, View.topics)))
     _show(
         output,
         Group(*views.versions(answers)),
-        views.versions_document(topic, answers, answering.origins),
+        routes.versions_document(topic, answers, answering.origins),
     )
     answering.complain()
 
@@ -246,11 +235,11 @@ def broker(
             )
         )
     if not any(found.sessions or found.conflicts or found.refusals for _, found in answers):
-        raise Negative(f"no broker {name} is known of {views.time_told(answering.journals)}")
+        raise Negative(str(answering.unknown(f"no broker {name}", name, broker_names)))
     _show(
         output,
         Group(*events.sessions(answers)),
-        events.sessions_document(name, answers, answering.origins),
+        happenings.sessions_document(name, answers, answering.origins),
     )
     answering.complain()
 
@@ -287,12 +276,15 @@ def explain(
     brokers = merged([answer.broker for answer in answers])
     lines = merged([answer.topic for answer in answers]) if only_topic or not brokers else brokers
     if not lines:
-        raise Negative(f"nothing about {name} is known of {views.time_told(answering.journals)}")
+        unknown = answering.unknown(
+            f"nothing about {name}", name, lambda view: {*view.topics(), *broker_names(view)}
+        )
+        raise Negative(str(unknown))
     shown = lines[-limit:] if limit else lines
     _show(
         output,
         Group(*events.explanation(shown, answering.origins)),
-        events.explanation_document(
+        happenings.explanation_document(
             name, "broker" if lines is brokers else "topic", shown, answering.origins
         ),
     )
@@ -338,7 +330,7 @@ def compare(
     _show(
         output,
         Group(*events.comparison(answer)),
-        events.comparison_document(answer, answering.origins),
+        happenings.comparison_document(answer, answering.origins),
     )
     answering.complain()
     if not answer.comparison.compared_ms:

@@ -8,12 +8,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from routebook.cli.columns import Column, Kind, document_of, facts_of, table_of
-from routebook.cli.plain import one_line
 from routebook.history.telling.sentences import Context, sentence
 from routebook.journal.pairs import line_without_values, without_values
 from routebook.journal.record import Record
 from routebook.journal.stats import Stats
 from routebook.journal.verify import Finding, Report
+from routebook.plain import one_line
 from routebook.words import counted as counted
 from routebook.words import day, exact
 

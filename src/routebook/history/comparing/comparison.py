@@ -14,7 +14,7 @@ from routebook.history.finding.witness import RecordsMissing
 from routebook.history.questions import period
 from routebook.history.times import AtTime
 from routebook.journal.errors import JournalError
-from routebook.journal.record import Record
+from routebook.journal.record import Place, Record
 
 _ALWAYS = 2**62
 
@@ -77,7 +77,7 @@ def comparison_of(
     placed = [number for number, span in enumerate(spans) if span is not None]
     if len(placed) < 2:
         from_ms = max(journal.first.wall_ms for journal in journals)
-        to_ms = min(journal.last.wall_ms for journal in journals)
+        to_ms = min(journal.known_ms for journal in journals)
         if from_ms > to_ms:
             raise JournalError(f"there is no time of which {' and '.join(nodes)} both tell")
         nothing = Comparison((), 0, 0, 0)
@@ -121,7 +121,8 @@ def _awareness(journal: Journal) -> Awareness:
     records = journal.records(
         after_seq=base.view.seq, to_seq=journal.last.seq, wanted=about_awareness
     )
-    return awareness(records, first=journal.first, last=journal.last, known=base.view)
+    until = Place(journal.last.seq, journal.known_ms)
+    return awareness(records, first=journal.first, last=until, known=base.view)
 
 
 def _refuse_fleets(aware: Sequence[Awareness]) -> None:

@@ -1,13 +1,13 @@
 """Journals: the folder of one node, read as far as it can be, and no further than a question needs.
 
-What is damaged is noted and passed over. A made-up record says where records are missing.
+What is damaged is noted and passed over. An inserted record says where records are missing.
 """
 
 import functools
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from routebook.disk import size_of
@@ -20,6 +20,7 @@ from routebook.journal.alive import find_alive
 from routebook.journal.errors import JournalError
 from routebook.journal.folder import Listing, Span, list_folder
 from routebook.journal.manifest import read_manifest
+from routebook.journal.pairs import without_values
 from routebook.journal.reader import Range, read_lines
 from routebook.journal.record import Place, Record, decode, place_of
 from routebook.journal.replay import newest
@@ -70,6 +71,7 @@ class Served:
     """What a node sent of its records: what it believed before them, and when it answered.
 
     ``known`` None: it did not say, and ``why`` is why not, in a sentence without a full stop.
+    ``asked_ms`` is when that was by its own clock, if that is known.
     """
 
     known: View | None
@@ -82,11 +84,20 @@ class Journal:
     """Raises JournalError when there is no record in ``folder``, or it cannot be read.
 
     ``served`` is what a node said beside the records in there, if they are from a node.
-    ``alive_ms`` is its last sign of life, which may be later than its last record.
+    ``alive_ms`` is its last sign of life, which may be later than its last record. Without
+    ``values`` those of key-value pairs are told by their length.
     """
 
-    def __init__(self, folder: Path, progress: Progress, served: Served | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        progress: Progress,
+        served: Served | None = None,
+        *,
+        values: bool = True,
+    ) -> None:
         self._folder = folder
+        self._values = values
         self._progress = progress
         self._served = served
         self.damage = Damage()
@@ -117,6 +128,13 @@ class Journal:
         """Whether the last record tells that the node stopped in order."""
         found = self._last_within(Range(self.last.seq, self.last.seq))
         return found is not None and found.type == NodeStopped.__name__
+
+    @property
+    def known_ms(self) -> int:
+        """Up to when it is known what the node said: what it did not record did not happen."""
+        if self.alive_ms is None or self.stopped:
+            return self.last.wall_ms
+        return max(self.last.wall_ms, self.alive_ms)
 
     # -- moments
 
@@ -271,7 +289,8 @@ class Journal:
             self.damage.note(error)
             return
         if after_seq < record.seq <= to_seq:
-            yield record
+            event = record.event if self._values else without_values(record.event)
+            yield record if event is record.event else replace(record, event=event)
 
     def _missing(
         self, previous: bytes | None, after_seq: int, known_ms: int | None, following: bytes

@@ -23,21 +23,21 @@ from routebook.events import (
     RouteQueries,
     StateRestated,
 )
-from routebook.journal.record import type_mark, types_where
+from routebook.journal.record import type_written, types_where
 from routebook.journal.selection import name_written
 
 Wanted = Callable[[bytes], bool]
 
 
-def _marks(kinds: Iterable[type[Event] | str]) -> tuple[bytes, ...]:
-    return tuple(map(type_mark, kinds))
+def _types_written(kinds: Iterable[type[Event] | str]) -> tuple[bytes, ...]:
+    return tuple(map(type_written, kinds))
 
 
-_HEARTBEATS = type_mark(HeartbeatGaps)
-_QUERIES = type_mark(RouteQueries)
-_RESTATED = type_mark(GroupRestated)
-_COUNTS = _marks(types_where(lambda kind: kind.kind is Kind.WINDOW))
-_LISTS = _marks(types_where(lambda kind: kind.only_topics))
+_HEARTBEATS = type_written(HeartbeatGaps)
+_QUERIES = type_written(RouteQueries)
+_RESTATED = type_written(GroupRestated)
+_COUNTS = _types_written(types_where(lambda kind: kind.kind is Kind.WINDOW))
+_LISTS = _types_written(types_where(lambda kind: kind.only_topics))
 
 BREAKS = frozenset(kind.__name__ for kind in (NodeStarted, JournalRecovered, RecordsLost))
 """After these nothing is as before; the record just before them tells up to when it was."""
@@ -75,8 +75,8 @@ def about_tables(line: bytes) -> bool:
     return not _has(line, _COUNTS)
 
 
-_NODE = _marks((*BREAKS, NodeStopped, NodeStalled))
-_BROKERS = _marks(
+_NODE = _types_written((*BREAKS, NodeStopped, NodeStalled))
+_BROKERS = _types_written(
     (
         BrokerRegistered,
         RegistrationCompleted,
@@ -104,5 +104,5 @@ def any_of(*wanted: Wanted) -> Wanted:
     return lambda line: any(each(line) for each in wanted)
 
 
-def _has(line: bytes, marks: tuple[bytes, ...]) -> bool:
-    return any(mark in line for mark in marks)
+def _has(line: bytes, texts: tuple[bytes, ...]) -> bool:
+    return any(text in line for text in texts)

@@ -331,7 +331,14 @@ def killed_between(recorded_ms: int, alive_ms: int | None, until_ms: int) -> Sil
     return Silence(alive_ms, until_ms, Silent.KILLED, recorded_ms=recorded_ms, signs=signs)
 
 
+def slept(event: NodeStalled) -> bool:
+    """Whether there was a pause; else the clock was set, and the node listened all the time."""
+    return event.longest_ms >= STALL_EDGES_MS or not event.clock_ms
+
+
 def _stalled(event: NodeStalled) -> Silence:
+    if not slept(event):
+        return Silence(event.from_ms, event.to_ms, Silent.CLOCK, clock_ms=event.clock_ms)
     return Silence(
         event.from_ms,
         event.to_ms,

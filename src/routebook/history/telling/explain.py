@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from heapq import merge
 from operator import attrgetter
 
-from routebook.history.telling.sentences import sentence, silence_sentence
+from routebook.history.telling.sentences import sentence
+from routebook.history.telling.silences import silence_sentence
 from routebook.history.telling.timeline import Happening
 from routebook.words import day, time_of_day
 

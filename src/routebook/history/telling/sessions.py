@@ -1,4 +1,4 @@
-"""Sessions: the stays of brokers on one node, with their heartbeats, and why each ended.
+"""Sessions of brokers with one node, with their heartbeats, and why each ended.
 
 A session is one address under one id of one broker name. A new connection of a broker that had not
 left is the same session, and so is what the node recovered from its journal after a restart.
@@ -88,14 +88,14 @@ def broker_history(
 
     ``until_ms`` is up to when they tell it, if that is after the last of them.
     """
-    stays = _Stays(broker, known or View())
+    found = _Sessions(broker, known or View())
     for record in records:
-        stays.take(record)
-    return stays.history(until_ms)
+        found.take(record)
+    return found.history(until_ms)
 
 
 @dataclass(slots=True)
-class _Stay:
+class _CurrentSession:
     node: str
     cluster: str
     broker: str
@@ -141,13 +141,13 @@ class _Stay:
 Place = tuple[str, str, int, str]  # cluster, broker name, id, address
 
 
-class _Stays:
+class _Sessions:
     def __init__(self, broker: str, known: View) -> None:
         self._broker = broker
         self._view = narrow_view(known, None)
         self._silences = Silences(known.wall_ms if known.seq else None)
         self._runs = Runs()
-        self._open: dict[Place, _Stay] = {}
+        self._open: dict[Place, _CurrentSession] = {}
         self._sessions: list[Session] = []
         self._conflicts: list[Record] = []
         self._refusals: list[Record] = []
@@ -155,9 +155,9 @@ class _Stays:
         self._last = Stamp(0, known.wall_ms, 0)
         for place, member in self._members().items():
             since = Stamp(None, member.since_ms, 0)
-            stay = _stay(None, place, since, member, "registered before")
-            stay.node = known.node
-            self._open[place] = stay
+            current = _begun(None, place, since, member, "registered before")
+            current.node = known.node
+            self._open[place] = current
 
     def take(self, whole: Record) -> None:
         record = narrow_record(whole, None)
@@ -181,7 +181,7 @@ class _Stays:
 
     def history(self, until_ms: int | None) -> BrokerHistory:
         end = self._last if until_ms is None else Stamp(None, until_ms, 0)
-        lasting = [stay.session(end, None, "", lasts=True) for stay in self._open.values()]
+        lasting = [current.session(end, None, "", lasts=True) for current in self._open.values()]
         return BrokerHistory(
             tuple(sorted([*self._sessions, *lasting], key=lambda s: s.began_seq)),
             tuple(self._conflicts),
@@ -198,27 +198,27 @@ class _Stays:
         }
 
     def _settle(self, record: Record, stamp: Stamp) -> None:
-        """End the stays of those that are gone, and begin those of the new."""
+        """End the sessions of those that are gone, and begin those of the new."""
         event, members = record.event, self._members()
         for place in self._open.keys() - members.keys():
-            stay = self._open.pop(place)
-            end, why = self._ending(record, stay, stamp)
-            self._sessions.append(stay.session(end, event.cause, why))
+            current = self._open.pop(place)
+            end, why = self._ending(record, current, stamp)
+            self._sessions.append(current.session(end, event.cause, why))
         for place, member in members.items():
             known = self._open.get(place)
             if known is None:
                 began = _began(event, place)
-                self._open[place] = _stay(record, place, stamp, member, began)
+                self._open[place] = _begun(record, place, stamp, member, began)
                 continue
             known.timeout_ms = member.known.heartbeat_timeout_ms
             if isinstance(event, BrokerRegistered) and event.addr == known.addr:
                 known.connections += 1
 
-    def _ending(self, record: Record, stay: _Stay, stamp: Stamp) -> tuple[Stamp, str]:
+    def _ending(self, record: Record, current: _CurrentSession, stamp: Stamp) -> tuple[Stamp, str]:
         event = record.event
         if isinstance(event, BrokerLeft):
             return stamp, why_left(event.cause)
-        if isinstance(event, BrokerRegistered) and event.addr == stay.addr:
+        if isinstance(event, BrokerRegistered) and event.addr == current.addr:
             return stamp, f"its id changed to {event.broker_id}"
         why = (
             "the node restarted without it"
@@ -227,25 +227,29 @@ class _Stays:
         )
         # Nobody saw it leave. What is sure is how long it was there.
         since_ms = self._found[-1].since_ms if self._found else stamp.wall_ms
-        return Stamp(None, max(since_ms, stay.since.wall_ms), 0), why
+        return Stamp(None, max(since_ms, current.since.wall_ms), 0), why
 
     def _count(self, event: HeartbeatGaps) -> None:
-        stay = self._open.get((event.cluster, event.broker, event.broker_id, event.addr))
-        if stay is not None:
-            stay.gaps_ms += event.gaps_ms
-            stay.near_misses += sum(is_near_miss(gap, stay.timeout_ms) for gap in event.gaps_ms)
+        current = self._open.get((event.cluster, event.broker, event.broker_id, event.addr))
+        if current is not None:
+            current.gaps_ms += event.gaps_ms
+            current.near_misses += sum(
+                is_near_miss(gap, current.timeout_ms) for gap in event.gaps_ms
+            )
 
     def _fall_silent(self, silence: Silence) -> None:
         self._found.append(silence)
-        for stay in self._open.values():
-            stay.unseen_ms += max(0, silence.until_ms - max(silence.since_ms, stay.since.wall_ms))
+        for current in self._open.values():
+            current.unseen_ms += max(
+                0, silence.until_ms - max(silence.since_ms, current.since.wall_ms)
+            )
 
 
-def _stay(
+def _begun(
     record: Record | None, place: Place, since: Stamp, member: MemberView, began: str
-) -> _Stay:
+) -> _CurrentSession:
     cluster, broker, broker_id, addr = place
-    return _Stay(
+    return _CurrentSession(
         node=record.node if record else "",
         cluster=cluster,
         broker=broker,

@@ -38,7 +38,7 @@ from routebook.events import (
 from routebook.heartbeats import is_near_miss
 from routebook.history.finding.clocks import Runs, Stamp, elapsed_ms
 from routebook.history.finding.narrow import narrow_record, narrow_view
-from routebook.history.finding.witness import Silence, Silences, Silent, apply
+from routebook.history.finding.witness import Silence, Silences, apply
 from routebook.history.telling.sentences import NOTHING_MORE, Context
 from routebook.history.telling.words import MASTER
 from routebook.journal.groups import GroupView, Key
@@ -110,7 +110,7 @@ class Timeline:
         else:
             apply(self._view, record)
         after = self._known = self._holders() if self._can_matter(record) else before
-        if silence is not None and before and silence.reason is not Silent.STALLED:
+        if silence is not None and before and not isinstance(record.event, NodeStalled):
             self.happenings.append(Happening(record, silence=silence))
         self._tell_of(record, before, after, stamp, timeout_ms)
         if not self._doubted:  # else it may be told again before the doubt ends

@@ -10,6 +10,7 @@ from routebook.events import (
     Cause,
     GroupRestated,
     JournalRecovered,
+    NodeStalled,
     NodeStarted,
     NodeStopped,
     RecordsLost,
@@ -20,7 +21,7 @@ from routebook.events import (
 from routebook.history.finding.narrow import narrow_record, narrow_view
 from routebook.history.finding.witness import MadeUp, Silence, Silences, Silent, apply
 from routebook.history.telling.queue_words import what_changed
-from routebook.history.telling.sentences import silence_phrase
+from routebook.history.telling.silences import silence_phrase
 from routebook.history.telling.words import member, short_queues
 from routebook.journal.record import Record
 from routebook.journal.view import View
@@ -188,9 +189,10 @@ class _Following:
             return
         told, parts = self._state()
         if told is not last.told or parts != last.parts:
-            stalled = silence is not None and silence.reason is Silent.STALLED
-            at_ms = silence.until_ms if silence is not None and stalled else record.wall_ms
-            self._begin(told, parts, at_ms, record)
+            told_ms = record.wall_ms
+            if silence is not None and isinstance(event, NodeStalled):
+                told_ms = silence.until_ms
+            self._begin(told, parts, told_ms, record)
 
     def _can_matter(self, record: Record, last: Version) -> bool:
         """Brokers come and go all the time, and few of them have the topic."""
@@ -210,7 +212,7 @@ class _Following:
             return
         told = _TOLD.get(silence.reason, Told.UNKNOWN)
         since_ms = silence.since_ms
-        if silence.reason is Silent.STALLED:
+        if record is not None and isinstance(record.event, NodeStalled):
             self._take_back(silence)
         if self.versions:
             last = self.versions[-1]

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/producer"
@@ -14,21 +15,29 @@ import (
 )
 
 func main() {
-	namesrv := flag.String("namesrv", "", "NameServer as host:port")
+	namesrv := flag.String("namesrv", "", "NameServer as host:port, or the URL of an address service")
+	instance := flag.String("instance", "go-probe", "names the file of addresses that came from a URL")
 	topic := flag.String("topic", "", "an existing topic")
 	count := flag.Int("count", 1, "messages to send")
 	flag.Parse()
 	rlog.SetLogLevel("warn")
-	if err := send(*namesrv, *topic, *count); err != nil {
+	if err := send(resolver(*namesrv, *instance), *topic, *count); err != nil {
 		fmt.Fprintln(os.Stderr, "failed:", err)
 		os.Exit(1)
 	}
 	fmt.Println("sent", *count)
 }
 
-func send(namesrv, topic string, count int) error {
+func resolver(namesrv, instance string) primitive.NsResolver {
+	if strings.HasPrefix(namesrv, "http://") {
+		return primitive.NewHttpResolver(instance, namesrv)
+	}
+	return primitive.NewPassthroughResolver([]string{namesrv})
+}
+
+func send(namesrv primitive.NsResolver, topic string, count int) error {
 	client, err := producer.NewDefaultProducer(
-		producer.WithNameServer(primitive.NamesrvAddr{namesrv}),
+		producer.WithNsResolver(namesrv),
 		producer.WithGroupName("go-probe"),
 		producer.WithRetry(0),
 	)

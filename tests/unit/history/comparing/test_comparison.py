@@ -8,6 +8,7 @@ from routebook.events import Cause, NodeStarted
 from routebook.history.comparing.comparison import ComparisonAnswer, comparison_of
 from routebook.history.comparing.divergences import Ending
 from routebook.history.comparing.skew import Skew
+from routebook.history.finding.clocks import ClockReading
 from routebook.history.finding.journals import Journal, Served
 from routebook.history.finding.witness import Silent
 from routebook.journal.errors import JournalError
@@ -277,3 +278,21 @@ def test_nodes_of_two_fleets_are_not_compared(tmp_path: Path) -> None:
         "ns-east is of fleet east and ns-west of fleet west: only nodes of one fleet have brokers"
         " in common"
     )
+
+
+def test_nodes_that_are_asked_tell_of_all_the_time_up_to_then(tmp_path: Path) -> None:
+    """One has just restarted and sends what was since; the others had nothing to write since."""
+    quiet, restarted = all_register(node(1), "03:00:05"), node(2, start="03:10:00")
+    all_register(restarted, "03:10:01")
+    reading = ClockReading(0, 1)
+    asked_ms = ms("03:10:20")
+    answer = comparison_of(
+        [
+            opened(tmp_path / story.node, story.records, Served(View(), asked_ms, reading=reading))
+            for story in (quiet, restarted)
+        ]
+    )
+    assert (answer.from_ms, answer.to_ms) == (ms("03:10:00"), asked_ms)
+    assert found(answer) == [
+        ("03:10:00Z", "03:10:01Z", broker, Ending.CONVERGED) for broker in BROKERS
+    ]

@@ -26,6 +26,7 @@ from routebook.events import (
     MappingsChanged,
     MemberFact,
     MinBrokerChanged,
+    NodeStalled,
     NodeStarted,
     NodeStopped,
     NoiseCounted,
@@ -42,7 +43,8 @@ from routebook.events import (
     TopicsChanged,
 )
 from routebook.history.finding.witness import Silence, Silent
-from routebook.history.telling.sentences import Context, sentence, silence_phrase, silence_sentence
+from routebook.history.telling.sentences import Context, sentence
+from routebook.history.telling.silences import silence_phrase, silence_sentence
 from routebook.journal.record import UnknownEvent
 from support.stories import ms
 
@@ -594,3 +596,21 @@ def test_a_silence_says_from_when_to_when_and_why(silence: Silence, said: str) -
 def test_what_is_not_known_is_not_claimed(silence: Silence, said: str, phrase: str) -> None:
     assert silence_sentence(silence) == said
     assert silence_phrase(silence) == phrase
+
+
+@pytest.mark.parametrize(("by_ms", "way"), [(3_600_000, "forward"), (-3_600_000, "back")])
+def test_a_node_whose_clock_was_set_did_not_sleep(by_ms: int, way: str) -> None:
+    from_ms = ms("03:00:00")
+    told = event(NodeStalled, from_ms=from_ms, to_ms=from_ms + by_ms, longest_ms=0, clock_ms=by_ms)
+    until = "04:00:00" if by_ms > 0 else "02:00:00"
+    assert sentence(told, Context()) == (
+        f"the clock of the node was set {way} by 1 h, from 2026-11-15T03:00:00Z to"
+        f" 2026-11-15T{until}Z; the node listened all the time."
+    )
+
+
+def test_a_clock_that_was_set_back_while_a_node_was_down_is_told() -> None:
+    assert silence_sentence(Silence(7_200_000, 60_000, Silent.STOPPED)) == (
+        "no record from 1970-01-01T02:00:00Z on, until the clock of the node had been set back, to"
+        " 1970-01-01T00:01:00Z or earlier: the node was down."
+    )

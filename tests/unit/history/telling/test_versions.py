@@ -174,6 +174,26 @@ def test_a_stall_of_several_pauses_was_broken_by_moments() -> None:
     )
 
 
+def test_a_clock_that_was_set_forward_left_out_a_time() -> None:
+    story = Story().start()
+    story.at("03:12:04").register()
+    story.at("03:12:05").set_clock(by_ms=3_600_000)
+
+    assert versions(story)[1:] == [
+        ("03:12:04Z", "03:12:05Z", "route", ("broker-a came with 8/8 RW-",)),
+        ("03:12:05Z", "04:12:05Z", "unknown", ("the clock of the node was set forward",)),
+        ("04:12:05Z", None, "route", ("as before",)),
+    ]
+
+
+def test_a_node_whose_clock_was_set_back_answered_all_the_time() -> None:
+    story = Story().start()
+    story.at("03:12:04").register()
+    story.at("03:12:05").set_clock(by_ms=-3_600_000)
+
+    assert versions(story)[1:] == [("03:12:04Z", None, "route", ("broker-a came with 8/8 RW-",))]
+
+
 def test_while_nothing_is_recorded_nothing_is_known() -> None:
     story = Story().start()
     story.at("03:12:04").register()
